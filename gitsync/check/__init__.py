@@ -1,0 +1,1 @@
+"""Owner room; see the package docstring of gitsync."""
