@@ -1,1 +1,12 @@
-"""Owner room; see the package docstring of gitsync."""
+"""Owner of SQL: tables, transactions and every query of the service.
+
+Call `database.read()` or `database.write()` for a connection and hand it to the functions of
+`workspaces`, `turns`, `syncs`, `commits`, `versions`, `objects`, `events` and `people`. No other
+room imports SQLAlchemy.
+"""
+
+from gitsync.store.database import Database
+from gitsync.store.rows import Page, new_id
+from gitsync.store.seal import Sealer
+
+__all__ = ["Database", "Page", "Sealer", "new_id"]

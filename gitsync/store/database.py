@@ -1,0 +1,121 @@
+"""Connections and transactions on SQLite (WAL) and PostgreSQL.
+
+Promise: `write()` is serialisable against every other `write()` of this process on SQLite (one
+fair lock, `BEGIN IMMEDIATE`, `synchronous=FULL`; decision 28) and never holds the lock while
+waiting for anything but the database. `read()` sees one snapshot on SQLite.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from gitsync.errors import StoreError
+
+
+class FairLock:
+    """A mutex that serves its waiters in the order they came."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._held = False
+        self._waiting: deque[threading.Event] = deque()
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            if not self._held and not self._waiting:
+                self._held = True
+                return
+            turn = threading.Event()
+            self._waiting.append(turn)
+        turn.wait()
+
+    def __exit__(self, *exc: object) -> None:
+        with self._mutex:
+            if self._waiting:
+                self._waiting.popleft().set()  # handed over: still held
+            else:
+                self._held = False
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:
+    connection.isolation_level = None  # driver autocommit: we say BEGIN ourselves
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        "busy_timeout=30000",
+        "cache_size=-16000",
+        "journal_size_limit=67108864",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+class Database:
+    """One database; `after_commit` is called (from any thread) after each write transaction."""
+
+    def __init__(self, url: str, *, after_commit: Callable[[], None] | None = None) -> None:
+        self.url = sa.make_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._lock = FairLock()
+        self._after_commit = after_commit or (lambda: None)
+        try:
+            if self.is_sqlite:
+                Path(self.url.database or "").parent.mkdir(parents=True, exist_ok=True)
+                self.engine: Engine = sa.create_engine(
+                    self.url, pool_size=16, max_overflow=48, pool_timeout=30
+                )
+                sa.event.listen(self.engine, "connect", _prepare_sqlite)
+                sa.event.listen(self.engine, "begin", self._begin_sqlite)
+            else:
+                self.engine = sa.create_engine(
+                    self.url, pool_size=16, max_overflow=16, pool_timeout=30, pool_pre_ping=True
+                )
+        except (sa.exc.SQLAlchemyError, ImportError, OSError) as e:
+            hint = " Install gitsync[postgres]." if isinstance(e, ImportError) else ""
+            raise StoreError(f"The database cannot be opened: {type(e).__name__}.{hint}") from e
+
+    def _begin_sqlite(self, connection: Connection) -> None:
+        mode = connection.get_execution_options().get("gitsync_begin", "DEFERRED")
+        connection.exec_driver_sql(f"BEGIN {mode}")
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for reading; whatever is written through it is rolled back."""
+        with self.engine.connect() as connection:
+            try:
+                yield connection
+            finally:
+                connection.rollback()
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One write transaction, committed at the end, rolled back on any exception."""
+        if self.is_sqlite:
+            with (
+                self._lock,
+                self.engine.connect().execution_options(gitsync_begin="IMMEDIATE") as connection,
+                connection.begin(),
+            ):
+                yield connection
+        else:
+            with self.engine.begin() as connection:
+                yield connection
+        self._after_commit()
+
+    def lock_events(self, connection: Connection) -> None:
+        """Make event ids of this transaction appear in commit order (decision 34)."""
+        if not self.is_sqlite:  # SQLite has one writer anyway
+            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(4711001)")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()

@@ -1,0 +1,1 @@
+"""Alembic migrations; `gitsync.store.migrate` runs them."""
