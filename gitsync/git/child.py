@@ -13,6 +13,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ from pathlib import Path
 from typing import IO
 
 from gitsync.errors import ConfigError
-from gitsync.git.failures import LimitHit, RemoteTimeout
+from gitsync.git.failures import LimitHit, RemoteTimeout, RepositoryCorrupt
+from gitsync.text import printable
 
 MIB = 1024 * 1024
 _PIECE = 64 * 1024
@@ -226,6 +228,7 @@ def run(
     guard: Guard | None = None,
     pass_fds: Sequence[int] = (),
     stdin: bytes = b"",
+    stdin_file: IO[bytes] | None = None,
 ) -> Ended:
     """Run a child to its end; a deadline or a cancelled guard is reported, not raised.
 
@@ -248,7 +251,7 @@ def run(
             cwd=cwd,
             guard=guard,
             pass_fds=pass_fds,
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdin=stdin_file or (subprocess.PIPE if stdin else subprocess.DEVNULL),
         ) as process,
         selectors.DefaultSelector() as ready,
     ):
@@ -314,18 +317,28 @@ def stream(
     limits: ChildLimits | None = None,
     config: Sequence[tuple[str, str]] = (),
     guard: Guard | None = None,
+    stdin: bytes = b"",
 ) -> Iterator[bytes]:
     """The stdout of a child in pieces of at most 64 KiB; raises if it did not end well."""
     limits = limits or ChildLimits()
-    with started(args, limits=limits, config=config, guard=guard) as process:
+    with (
+        tempfile.TemporaryFile() as given,
+        started(
+            args, limits=limits, config=config, guard=guard, stdin=_filled(given, stdin)
+        ) as process,
+    ):
         out, err = process.stdout, process.stderr
         while out is not None and (data := os.read(out.fileno(), _PIECE)):
             yield data
         last_words = err.read(limits.error_bytes).decode("utf-8", "replace") if err else ""
         code = process.wait()
     if code == _LATE:
-        raise RemoteTimeout(f"git {args[0]} did not end within {limits.seconds:g} s.")
+        raise RemoteTimeout(f"git did not end within {limits.seconds:g} s.")
     if code:
-        raise LimitHit(
-            f"git {args[0]} ended with {code}: {last_words.strip()[-300:]!r}.", limit="child"
-        )
+        raise RepositoryCorrupt(f"git ended with {code}: {printable(last_words[-300:])}")
+
+
+def _filled(file: IO[bytes], data: bytes) -> IO[bytes]:
+    file.write(data)
+    file.seek(0)
+    return file
