@@ -22,6 +22,7 @@ from gitsync.git import child
 from gitsync.git.child import MIB, ChildLimits, Ended, Guard
 from gitsync.git.failure_text import failure
 from gitsync.git.failures import (
+    GitFailure,
     LimitHit,
     ObjectMissing,
     RefMissing,
@@ -36,6 +37,7 @@ from gitsync.model import Sha
 
 TIPS = "refs/gitsync/tips/"
 KEPT = "refs/gitsync/kept/"
+_MUCH = MIB
 
 # What git's checks say of a commit nobody can change any more. Odd authors and dates are harmless;
 # dangerous names in trees are let in so that the inspection can refuse them with a path: nothing
@@ -65,7 +67,11 @@ def _nowhere(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """What one fetch may use. A history over a limit is fetched again, `depth` commits deep."""
+    """What one fetch may use.
+
+    A first fetch that is too large or too slow for a limit is tried once more, `depth` commits
+    deep, with the same limits; `depth=0` forbids that.
+    """
 
     seconds: float = 300.0
     memory: int = 700 * MIB
@@ -151,18 +157,21 @@ class Mirror:
         ended = self._run_fetch(remote, refs, network, limits, ())
         if ended.ok:
             return
-        first = self._failure(ended, remote, limits)
-        too_much = isinstance(first, RemoteTimeout) or (
-            isinstance(first, LimitHit) and first.details.get("limit") == "bytes"
-        )
-        self.cleanup_leftovers()
+        arrived = self._arriving()
+        why = self._failure(ended, remote, limits, arrived)
         # only a first fetch can be too large for its history alone
+        too_much = arrived > _MUCH and isinstance(why, LimitHit | RemoteTimeout)
         if not too_much or not limits.depth or any(self.tip(ref) for ref in refs):
-            raise first
+            raise why
         ended = self._run_fetch(remote, refs, network, limits, (f"--depth={limits.depth}",))
         if not ended.ok:
-            self.cleanup_leftovers()
-            raise self._failure(ended, remote, limits)
+            raise self._failure(ended, remote, limits, self._arriving())
+
+    def _arriving(self) -> int:
+        """Bytes of the largest half pack; a failed fetch leaves it, and it is removed here."""
+        half = [f.stat().st_size for f in (self.path / "objects/pack").glob("tmp_pack_*")]
+        self.cleanup_leftovers()
+        return max(half, default=0)
 
     def _run_fetch(
         self,
@@ -208,7 +217,14 @@ class Mirror:
                 ),
             )
 
-    def _failure(self, ended: Ended, remote: Remote, limits: FetchLimits) -> Exception:
+    def _failure(
+        self, ended: Ended, remote: Remote, limits: FetchLimits, arrived: int
+    ) -> GitFailure:
+        if arrived >= limits.pack_bytes:
+            # the signal that ended index-pack is not in git's words
+            return LimitHit(
+                f"The objects are larger than {limits.pack_bytes} bytes.", limit="bytes"
+            )
         secrets = (remote.credential.secret,) if remote.credential else ()
         return failure(ended, limits=limits.child, secrets=secrets)
 
