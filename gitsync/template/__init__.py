@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gitsync.template.catalogue import Catalogue, builtin
-from gitsync.template.files import Files
+from gitsync.template.files import EmptyTree, Files
 from gitsync.template.selection import (
     Selection,
     SkillUse,
-    render,
     render_starter,
     use_starter,
 )
+from gitsync.template.starter import plan_workspace
 
 __all__ = ["select_workspace", "starter_files", "workspace_files"]
 
@@ -61,7 +61,8 @@ def workspace_files(
     skills: Sequence[str] | None = None,
     parameters: Mapping[str, object] | None = None,
 ) -> Files:
-    """A whole workspace with these starters and skills (None: the default skills)."""
+    """A whole workspace with these starters and skills (None: the default ones), and its lock."""
     catalogue = builtin()
     selection = select_workspace(catalogue, starters, skills, parameters)
-    return {path: file.file for path, file in render(catalogue, selection).items()}
+    plan = plan_workspace(EmptyTree(), catalogue, selection)
+    return {path: (kind, data) for path, (kind, data) in plan.changes.items() if data is not None}

@@ -55,6 +55,7 @@ class Starter:
     shared: tuple[str, ...]
     next_steps: tuple[str, ...]
     parameters: Parameters
+    renames: Mapping[str, str] = field(default_factory=dict)
 
     def owns(self, path: str) -> bool:
         """True if the source file at `path` belongs to this starter alone."""
@@ -176,8 +177,10 @@ def _starter(manifest: Mapping[str, Any], path: str) -> Starter:
         shared=_strings(manifest, "shared"),
         next_steps=_strings(manifest, "next_steps"),
         parameters=Parameters.parse(manifest.get("parameters", {})),
+        renames=manifest.get("renames", {}),
     )
-    for pattern in (*starter.owned, *starter.files, *starter.shared):
+    renamed = (*starter.renames, *starter.renames.values())
+    for pattern in (*starter.owned, *starter.files, *starter.shared, *renamed):
         check_path(pattern.replace("{rollout}", "x"))
     if "/" not in path or path.rsplit("/", 2)[-2] != starter.name:
         raise TemplateBroken(f"{path}: the folder is not called like its starter.")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from gitsync.errors import Conflict, InvalidInput
+from gitsync.template.agents import TABLE_BEGIN, TABLE_END
 from gitsync.template.catalogue import Catalogue, SourceFile
 from gitsync.template.files import File, check_link, check_path
 from gitsync.template.parameters import Value, as_text
@@ -23,8 +24,6 @@ from gitsync.tree import Kind
 
 SKILLS_ROOT = ".agents/skills"
 LINKS_ROOT = ".claude/skills"
-TABLE_BEGIN = "<!-- gitsync:skills -->"
-TABLE_END = "<!-- /gitsync:skills -->"
 _ROLLOUT = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _RESERVED = re.compile(r"default|aux|con|nul|prn|com[0-9]|lpt[0-9]")
 
