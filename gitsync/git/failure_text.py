@@ -91,7 +91,7 @@ _RULES = (
           r"not our ref|did not send all necessary|did not receive expected|"
           r"unexpected disconnect|early EOF|hung up|bad pack|pack (has|is|signature)|"
           r"inflate|index-pack failed|unresolved deltas|RPC failed|expected|unexpected|"
-          r"transfer closed|Too large response headers|invalid server response|unpack-objects|serious",
+          r"transfer closed|Too large response headers|invalid server response|unpack-objects",
           RemoteMalformed, "The remote's answer is not what Git's protocol says"),
 )  # fmt: skip
 

@@ -30,6 +30,7 @@ from gitsync.git.failures import (
     RemoteTimeout,
     RepositoryCorrupt,
 )
+from gitsync.git.fsck import LENIENT, NAMES, settings
 from gitsync.git.odb import ObjectStore, open_repository
 from gitsync.git.remote import Network, Remote, access, is_ref
 from gitsync.git.storage import make_bare, remove_leftovers
@@ -38,27 +39,6 @@ from gitsync.model import Sha
 TIPS = "refs/gitsync/tips/"
 KEPT = "refs/gitsync/kept/"
 _MUCH = MIB
-
-# What git's checks say of a commit nobody can change any more. Odd authors and dates are harmless;
-# dangerous names in trees are let in so that the inspection can refuse them with a path: nothing
-# here is ever checked out. All other checks stay errors.
-LENIENT = (
-    "missingEmail", "missingNameBeforeEmail", "missingSpaceBeforeEmail", "missingSpaceBeforeDate",
-    "badName", "badEmail", "badDate", "badDateOverflow", "badTimezone", "zeroPaddedDate",
-    "missingAuthor", "multipleAuthors", "missingCommitter", "nulInCommit", "badFilemode",
-    "zeroPaddedFilemode", "missingTaggerEntry", "badTagName",
-)  # fmt: skip
-NAMES = (
-    "hasDot", "hasDotdot", "hasDotgit", "fullPathname", "emptyName", "duplicateEntries",
-    "gitmodulesUrl", "gitmodulesName", "gitmodulesPath", "gitmodulesSymlink", "gitmodulesParse",
-    "gitmodulesBlob", "gitmodulesUpdate", "gitmodulesMissing", "gitmodulesLarge",
-    "gitattributesLarge", "gitattributesLineLength", "gitattributesBlob",
-)  # fmt: skip
-
-
-def fsck_settings(prefix: str, ids: Iterable[str]) -> list[tuple[str, str]]:
-    """Settings that make some of git's object checks warn instead of refuse."""
-    return [(f"{prefix}.fsck.{name}", "ignore") for name in ids]
 
 
 def _nowhere(_: str) -> None:
@@ -207,7 +187,7 @@ class Mirror:
                     ("fetch.unpackLimit", "1"),
                     ("core.bigFileThreshold", "1m"),
                     ("pack.threads", "1"),
-                    *fsck_settings("fetch", (*LENIENT, *NAMES)),
+                    *settings("fetch", (*LENIENT, *NAMES)),
                 ],
                 env=way.env,
                 guard=self.guard,
