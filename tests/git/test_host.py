@@ -323,7 +323,7 @@ def test_too_many_requests_at_once_are_told_to_wait(tmp_path):
     limits = HostLimits(children=1, queue_seconds=0.3)
     with ServedHost(tmp_path / "repos", limits=limits) as host:
         host.make()
-            with socket.create_connection(("127.0.0.1", host.port), timeout=10) as first:
+        with socket.create_connection(("127.0.0.1", host.port), timeout=10) as first:
             first.sendall(
                 b"POST /demo.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nContent-Type: "
                 b"application/x-git-upload-pack-request\r\nContent-Length: 100\r\n\r\n0"
