@@ -296,8 +296,8 @@ def _sync_folders(top: int, moves: list[_Move]) -> None:
         try:
             with open_folder(top, folder) as here:
                 os.fsync(here)
-        except FileNotFoundError:
-            continue  # emptied and removed
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # emptied and removed, or no folder any more
 
 
 def _recover(top: int, journal: int) -> bool:

@@ -241,18 +241,17 @@ def list_skills(tree: Tree, catalogue: Catalogue) -> tuple[SkillState, ...]:
             if path not in owned or Side.of(owned[path]) != Side.of(file):
                 outdated.append(path)
         damage = _damage(draft, name, use) if name in present or use else ()
-        states.append(
-            SkillState(
-                name,
-                use is not None,
-                name in catalogue.skills,
-                use.mode if use else None,
-                tuple(edited),
-                tuple(missing),
-                tuple(outdated),
-                tuple(d for _, d in damage),
-            )  # fmt: skip
+        state = SkillState(
+            name=name,
+            is_installed=use is not None,
+            is_known=name in catalogue.skills,
+            mode=use.mode if use else None,
+            edited=tuple(edited),
+            missing=tuple(missing),
+            outdated=tuple(outdated),
+            damage=tuple(told for _, told in damage),
         )
+        states.append(state)
     return tuple(states)
 
 

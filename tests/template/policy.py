@@ -52,7 +52,10 @@ class Policy:
             call = {
                 "id": f"call_{len(results)}",
                 "type": "function",
-                "function": {"name": name, "arguments": json.dumps(dict(zip(keys, pair, strict=True)))},
+                "function": {
+                    "name": name,
+                    "arguments": json.dumps(dict(zip(keys, pair, strict=True))),
+                },
             }
             return {"role": "assistant", "content": None, "tool_calls": [call]}
         if results:
@@ -64,7 +67,10 @@ class Policy:
             product = float(exact)
         if self.wrong:
             product += 1
-        return {"role": "assistant", "content": f"As asked, after #### 0.5 as a format:\n#### {product:.4f}"}
+        return {
+            "role": "assistant",
+            "content": f"As asked, after #### 0.5 as a format:\n#### {product:.4f}",
+        }
 
 
 def chunks(message: dict, model: str) -> Iterator[dict]:
@@ -82,7 +88,13 @@ def chunks(message: dict, model: str) -> Iterator[dict]:
         arguments = call["function"]["arguments"]
         middle = len(arguments) // 2
         head = {"index": 0, "id": call["id"], "type": "function"}
-        yield chunk({"tool_calls": [head | {"function": {"name": call["function"]["name"], "arguments": ""}}]})
+        yield chunk(
+            {
+                "tool_calls": [
+                    head | {"function": {"name": call["function"]["name"], "arguments": ""}}
+                ]
+            }
+        )
         for piece in (arguments[:middle], arguments[middle:]):
             yield chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
         yield chunk({}, "tool_calls")
@@ -110,7 +122,9 @@ def serve(policy: Policy) -> Iterator[str]:
             if body.get("stream"):
                 lines = [*chunks(message, body["model"])]
                 lines.append(lines[-1] | {"choices": [], "usage": usage})
-                data = "".join(f"data: {json.dumps(line)}\n\n" for line in lines) + "data: [DONE]\n\n"
+                data = (
+                    "".join(f"data: {json.dumps(line)}\n\n" for line in lines) + "data: [DONE]\n\n"
+                )
                 self.reply("text/event-stream", data.encode())
             else:
                 reason = "tool_calls" if message.get("tool_calls") else "stop"
