@@ -37,6 +37,7 @@ from gitsync.git.serving import (
     ServedChild,
 )
 from gitsync.git.storage import make_bare, remove_leftovers
+from gitsync.text import printable
 
 __all__ = [
     "AfterPush",
@@ -107,14 +108,20 @@ class Host:
         send: Send,
         *,
         repo: Path,
+        user: str,
         can_push: bool,
         before_push: BeforePush,
         after_push: AfterPush,
     ) -> None:
-        """Answer one request whose path ends in a Git service below a repository."""
+        """Answer one request whose path ends in a Git service below a repository.
+
+        `before_push` is told of every push with commands, and refuses it with a `GitSyncError`.
+        `after_push` is told of its end, whatever became of it and of the client, and returns the
+        lines to show; they are read as long as the client waits. `user` goes into the reflog.
+        """
         answer = Answer(send, self.limits.idle_seconds)
         try:
-            await self._route(scope, receive, answer, repo, can_push, before_push, after_push)
+            await self._route(scope, receive, answer, repo, user, can_push, before_push, after_push)
             await answer.end()
         except Refused as e:
             await answer.plain(e.status, e.text)
@@ -127,6 +134,7 @@ class Host:
         receive: Receive,
         answer: Answer,
         repo: Path,
+        user: str,
         can_push: bool,
         before_push: BeforePush,
         after_push: AfterPush,
@@ -158,6 +166,7 @@ class Host:
                 length = headers.get("content-length", "")
                 if length.isdecimal() and int(length) > self.limits.push_bytes + _HEAD_BYTES:
                     raise Refused(413, f"A push may have {self.limits.push_bytes} bytes.")
+                env |= {"GIT_COMMITTER_NAME": _name(user), "GIT_COMMITTER_EMAIL": "push@gitsync"}
                 await self._push(repo, env, body, answer, before_push, after_push)
         finally:
             body.close()
@@ -260,6 +269,8 @@ class Host:
             ("receive.maxInputSize", str(self.limits.push_bytes)),
             ("receive.autogc", "false"),
             ("receive.unpackLimit", "1"),
+            # who moved what, and a second hold on commits that a force-push dropped
+            ("core.logAllRefUpdates", "true"),
             *fsck.settings("receive", fsck.LENIENT),
         ]
 
@@ -317,6 +328,10 @@ class Host:
                 self._guard.on_end(child.pid)
         finally:
             self._slots.release()
+
+
+def _name(user: str) -> str:
+    return printable(user, limit=100).translate({ord(c): None for c in "<>"}) or "somebody"
 
 
 async def _next(lines: AsyncIterator[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -98,6 +99,7 @@ class ServedHost:
             receive,
             send,
             repo=self.root / name,
+            user="robin",
             can_push=self.can_push,
             before_push=self._before,
             after_push=self._after,
@@ -112,8 +114,6 @@ class ServedHost:
         self.pushed.append(pushed)
 
         async def tell() -> AsyncIterator[str]:
-            import asyncio
-
             for line in self.lines:
                 await asyncio.sleep(self.line_delay)
                 self.told.append(line)
