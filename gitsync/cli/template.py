@@ -1,0 +1,277 @@
+"""`gitsync template`: starters, updates and the export, on a local checkout.
+
+Promise: exit 0 done (or a dry run without conflict), 1 a conflict or an error, 2 usage. With
+`--json` one document goes to stdout; errors go to stderr. Text from files is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gitsync.apply import (
+    Applied,
+    apply_locally,
+    edits,
+    export_template,
+    find_checkout,
+    local_blobs,
+)
+from gitsync.errors import GitSyncError, InvalidInput
+from gitsync.template import select_workspace
+from gitsync.template.catalogue import Starter, builtin
+from gitsync.template.disk import DiskTree
+from gitsync.template.selection import use_starter
+from gitsync.template.starter import plan_starter, plan_workspace
+from gitsync.template.threeway import OnConflict
+from gitsync.template.update import plan_update
+from gitsync.text import printable
+
+template_app = typer.Typer(
+    help="Starters and the workspace template: list, apply, update, export.",
+    no_args_is_help=True,
+)
+
+PathOption = Annotated[
+    Path, typer.Option("--path", help="Any folder of the checkout; default: here.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+DryOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show plan, diffs and findings; write nothing.")
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")
+]
+
+
+@contextmanager
+def told(*, as_json: bool) -> Iterator[None]:
+    """Turn what stops us into one message and exit code 1, or 2 for malformed values."""
+    try:
+        yield
+    except GitSyncError as e:
+        if as_json:
+            body = {"error": e.message, "message": e.message, "code": e.code}
+            body |= {"field": e.details["field"]} if "field" in e.details else {}
+            print(json.dumps(body), file=sys.stderr)
+        else:
+            print(f"gitsync: {printable(e.message)}", file=sys.stderr)
+        raise typer.Exit(2 if isinstance(e, InvalidInput) else 1) from e
+
+
+def show(applied: Applied, *, as_json: bool, next_steps: tuple[str, ...] = ()) -> None:
+    """Print what was done or would be, and leave with the exit code that says it."""
+    plan = applied.plan
+    if as_json:
+        body: dict[str, Any] = {"schema_version": 1, "written": applied.is_written}
+        body |= plan.to_json()
+        body["diffs"] = [
+            {"path": path, "patch": patch.decode("utf-8", "replace")}
+            for path, patch in applied.diffs
+        ]
+        body["findings"] = [f.to_json() for f in applied.findings]
+        body["next_steps"] = list(next_steps) if applied.is_written else []
+        print(json.dumps(body, ensure_ascii=True))
+    else:
+        _show_text(applied, next_steps)
+    if plan.conflicts:
+        raise typer.Exit(1)
+
+
+def _show_text(applied: Applied, next_steps: tuple[str, ...]) -> None:
+    plan = applied.plan
+    print(printable(plan.summary))
+    for step in plan.steps:
+        print(f"  {step.action.value:<9}{printable(step.path)}  ({printable(step.reason)})")
+    for note in plan.notes:
+        print(f"  note     {printable(note)}")
+    for _, patch in applied.diffs:
+        print()
+        for line in patch.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+            print(printable(line))
+    for finding in applied.findings:
+        place = f"{finding.path}:{finding.line}:{finding.column}"
+        said = f"{finding.severity.value} {finding.code}: {finding.message}"
+        print(f"{printable(place)}: {printable(said)}")
+    if plan.is_blocked:
+        print("Nothing was written because of the conflicts.")
+    elif applied.is_written and next_steps:
+        print("Next:")
+        for line in next_steps:
+            print(f"  {line}")
+
+
+def parse_set(values: list[str] | None) -> dict[str, str]:
+    """`KEY=VALUE` pairs as a mapping."""
+    out: dict[str, str] = {}
+    for text in values or []:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise InvalidInput(
+                f"'{printable(text, limit=80)}' is not KEY=VALUE.", field="parameters"
+            )
+        out[key] = value
+    return out
+
+
+def _starter_json(starter: Starter) -> dict[str, Any]:
+    return {
+        "name": starter.name,
+        "description": starter.description,
+        "extras": list(starter.extras),
+        "parameters": starter.parameters.schema(),
+        "next_steps": list(starter.at(starter.next_steps, starter.name)),
+    }
+
+
+@template_app.command("list")
+def list_starters(as_json: JsonOption = False) -> None:
+    """The starters that can be applied."""
+    starters = builtin().starters.values()
+    if as_json:
+        items = [_starter_json(s) for s in starters]
+        print(json.dumps({"schema_version": 1, "items": items, "total_count": len(items)}))
+        return
+    for starter in starters:
+        print(f"{starter.name:<26}{starter.description}")
+
+
+@template_app.command("show")
+def show_starter(name: str, as_json: JsonOption = False) -> None:
+    """One starter with its parameters."""
+    with told(as_json=as_json):
+        starter = builtin().starter(name)
+        if as_json:
+            print(json.dumps({"schema_version": 1, **_starter_json(starter)}))
+            return
+        print(f"{starter.name}: {starter.description}")
+        for parameter in starter.parameters.items:
+            default = json.dumps(parameter.default)
+            print(f"  --set {parameter.name}={default:<32}{parameter.description}")
+
+
+@template_app.command("apply")
+def apply_starter(
+    name: str,
+    rollout: Annotated[
+        str | None, typer.Option("--rollout", help="Name of the new rollout; default: NAME.")
+    ] = None,
+    parameters: SetOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the rollout's folder and its two configs.")
+    ] = False,
+    dry_run: DryOption = False,
+    path: PathOption = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """Add a starter to this checkout: a rollout, its two configs, shared data."""
+    with told(as_json=as_json):
+        catalogue = builtin()
+        use = use_starter(catalogue, name, parse_set(parameters), rollout=rollout)
+        root = find_checkout(path)
+        applied = apply_locally(
+            root,
+            lambda tree: plan_starter(tree, catalogue, use, force=force),
+            is_dry=dry_run,
+        )
+    starter = catalogue.starter(name)
+    show(applied, as_json=as_json, next_steps=starter.at(starter.next_steps, use.rollout))
+
+
+@template_app.command("update")
+def update(
+    parameters: SetOption = None,
+    rollout: Annotated[
+        str | None, typer.Option("--rollout", help="Whose parameters --set means.")
+    ] = None,
+    restore: Annotated[
+        list[str] | None,
+        typer.Option("--restore", metavar="FILE", help="Bring back a file you deleted or edited."),
+    ] = None,
+    beside: Annotated[
+        bool,
+        typer.Option("--beside", help="Put the template's side of a conflict beside the file."),
+    ] = False,
+    dry_run: DryOption = False,
+    path: PathOption = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """Bring this checkout to the present template; your edits and deletions stay."""
+    with told(as_json=as_json):
+        catalogue = builtin()
+        given: Mapping[str, object] = parse_set(parameters)
+        root = find_checkout(path)
+        applied = apply_locally(
+            root,
+            lambda tree: plan_update(
+                tree,
+                catalogue,
+                parameters=given,
+                rollout=rollout,
+                restore=restore or (),
+                on_conflict=OnConflict.BESIDE if beside else OnConflict.REPORT,
+                read_blob=local_blobs(root),
+            ),
+            is_dry=dry_run,
+        )
+    show(applied, as_json=as_json)
+
+
+@template_app.command("adopt")
+def adopt(
+    skills: Annotated[
+        list[str] | None,
+        typer.Option("--skill", help="A skill to add; repeatable. Default: the standard ones."),
+    ] = None,
+    without_skills: Annotated[
+        bool, typer.Option("--no-skills", help="Add no skills at all.")
+    ] = False,
+    parameters: SetOption = None,
+    dry_run: DryOption = False,
+    path: PathOption = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """Add to an existing repository what is missing of a workspace; replace nothing."""
+    with told(as_json=as_json):
+        catalogue = builtin()
+        chosen = [] if without_skills else skills
+        selection = select_workspace(catalogue, [], chosen, parse_set(parameters))
+        applied = apply_locally(
+            find_checkout(path),
+            lambda tree: plan_workspace(tree, catalogue, selection),
+            is_dry=dry_run,
+        )
+    show(applied, as_json=as_json)
+
+
+@template_app.command("diff")
+def diff(path: PathOption = Path(), as_json: JsonOption = False) -> None:
+    """What you changed of the template's files, as a patch from its version to yours."""
+    with told(as_json=as_json):
+        patches = edits(DiskTree(find_checkout(path)))
+    if as_json:
+        items = [{"path": p, "patch": t.decode("utf-8", "replace")} for p, t in patches]
+        print(json.dumps({"schema_version": 1, "items": items, "total_count": len(items)}))
+        return
+    for _, patch in patches:
+        for line in patch.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+            print(printable(line))
+
+
+@template_app.command("export")
+def export(target: Path, as_json: JsonOption = False) -> None:
+    """Write the template as plain files; the `osmosis` command takes the folder as its source."""
+    with told(as_json=as_json):
+        count = export_template(target)
+    resolved = target.resolve()
+    if as_json:
+        print(json.dumps({"schema_version": 1, "path": str(resolved), "files": count}))
+        return
+    print(f"{count} files in {resolved}")
+    print(f"export OSMOSIS_WORKSPACE_TEMPLATE_PATH={resolved}")
