@@ -98,6 +98,8 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         "HOME": "/nonexistent",
         "LC_ALL": "C",
         "TZ": "UTC",
+        # a child that is given no repository finds none, whatever lies in its folder
+        "GIT_DIR": "/nonexistent",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_TERMINAL_PROMPT": "0",

@@ -1,0 +1,96 @@
+"""What the tests of the git room share: hostile repositories, a network that reaches loopback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitsync.git.address import AddressPolicy
+from gitsync.git.remote import Network
+
+HOSTILE = Path(__file__).resolve().parents[1] / "hostile"
+sys.path.insert(0, str(HOSTILE))
+
+# the cases of the everyday run; the slow one takes all
+FEW = (
+    "path-colon",
+    "path-dotdot",
+    "path-empty-name",
+    "path-not-utf8",
+    "path-duplicate-entry",
+    "tree-unsorted",
+    "tree-odd-modes",
+    "tree-truncated-entry",
+    "modes",
+    "link-escape",
+    "delta-bomb",
+    "ref-branch-named-head",
+    "ref-tag-same-name",
+    "ref-nested-name",
+    "ref-dash-default",
+    "ref-slash-default",
+    "ref-to-tag-object",
+    "ref-to-blob",
+    "head-unborn",
+    "repo-empty",
+    "head-detached",
+    "head-symref-loop",
+    "default-renamed",
+    "default-deleted",
+    "history-rewritten",
+    "history-unrelated",
+    "history-rolled-back",
+    "format-sha256",
+    "source-shallow",
+    "pack-bit-flip",
+    "missing-blob",
+    "missing-parent",
+    "loose-wrong-hash",
+    "commit-latin1",
+    "commit-bad-encoding",
+    "commit-surrogates",
+    "commit-log-forgery",
+    "commit-date-overflow",
+    "commit-date-missing",
+    "commit-no-email",
+    "commit-no-author",
+    "commit-signed-ssh",
+)
+
+
+class Kit:
+    """Repositories made by the hostile kit, with their manifest."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        rows = json.loads((out / "manifest.json").read_text())["repos"]
+        self.cases = {row["name"]: row for row in rows}
+
+    def path(self, name: str) -> Path:
+        return self.out / self.cases[name]["repo"]
+
+
+def make_kit(out: Path, *names: str) -> Kit:
+    only = ["--only", *names] if names else []
+    subprocess.run(
+        [sys.executable, str(HOSTILE / "make_repos.py"), str(out), *only],
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    return Kit(out)
+
+
+@pytest.fixture(scope="session")
+def kit(tmp_path_factory):
+    return make_kit(tmp_path_factory.mktemp("kit"), *FEW)
+
+
+@pytest.fixture
+def loopback():
+    """A network that may reach this machine."""
+    return Network(policy=AddressPolicy.of(["127.0.0.1"]), look_seconds=5)
