@@ -1,0 +1,93 @@
+"""Command lines in prose: does the `osmosis` they run have such a command?"""
+
+from __future__ import annotations
+
+import re
+
+from gitsync.check import aging
+
+_SEPARATOR = re.compile(r"&&|\|\||;|\|")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(?:\"[^\"]*\"|'[^']*'|\S)*$")
+_WORD = re.compile(r"[^\s\"']*(?:\"[^\"]*\"[^\s\"']*|'[^']*'[^\s\"']*|[\"'][^\s]*)*")
+_STOP = ("<", "[", "{", "$", ".", "…")
+
+
+def unknown_command(line: str) -> list[tuple[int, str]]:
+    """Where `osmosis` is run with a command 0.3.8 does not have: offset and the command."""
+    found: list[tuple[int, str]] = []
+    start = 0
+    line = _without_comment(line)
+    for match in [*_SEPARATOR.finditer(line), None]:
+        end = match.start() if match else len(line)
+        hit = _segment(line[start:end])
+        if hit:
+            found.append((start + hit[0], hit[1]))
+        start = match.end() if match else end
+    return found
+
+
+def _without_comment(line: str) -> str:
+    found = re.search(r"(?:^|(?<=\s))#", line)
+    return line[: found.start()] if found else line
+
+
+def _words(text: str) -> list[tuple[int, str]]:
+    words: list[tuple[int, str]] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        found = _WORD.match(text, at)
+        end = found.end() if found and found.end() > at else at + 1
+        words.append((at, text[at:end]))
+        at = end
+    return words
+
+
+def _segment(text: str) -> tuple[int, str] | None:
+    words = _words(text)
+    index = _program(words)
+    if index >= len(words) or words[index][1] != "osmosis":
+        return None
+    offset = words[index][0]
+    command = _unknown([w for _, w in words[index + 1 :]])
+    return (offset, command) if command else None
+
+
+def _program(words: list[tuple[int, str]]) -> int:
+    """The index of the word that is run, after prompts, assignments and runners."""
+    at = 0
+    while at < len(words):
+        word = words[at][1]
+        if word in ("$", "sudo", "uvx") or _ASSIGNMENT.fullmatch(word):
+            at += 1
+        elif word == "uv" and at + 1 < len(words) and words[at + 1][1] == "run":
+            at += 2
+        else:
+            break
+    return at
+
+
+def _unknown(words: list[str]) -> str | None:
+    rules = aging.rules("commands")
+    groups: dict[str, list[str]] = rules["groups"]
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word in rules["options"] or word.partition("=")[0] in rules["options_with_value"]:
+            at += 1 if "=" in word or word in rules["options"] else 2
+        else:
+            break
+    name = ""
+    known = [*rules["commands"], *(g for g in groups if " " not in g)]
+    for word in words[at:]:
+        if word.startswith((*_STOP, "-")):
+            return None
+        if word not in known:
+            return f"{name} {word}".strip()
+        name = f"{name} {word}".strip()
+        if name not in groups:
+            return None
+        known = groups[name]
+    return None

@@ -1,0 +1,97 @@
+"""All config files of a tree: which they are, and each one read once."""
+
+from __future__ import annotations
+
+from gitsync.check import toml
+from gitsync.check.benchmark_config import check_benchmark
+from gitsync.check.cache import Memo
+from gitsync.check.config import Checker, Config
+from gitsync.check.files import Files, Holding
+from gitsync.check.found import finding, shown
+from gitsync.check.links import Links
+from gitsync.model import Finding
+from gitsync.tree import Entry, TooLarge, Tree
+
+KINDS = ("eval", "training", "benchmark")
+
+
+def kind_of(path: str) -> str | None:
+    """The kind of config that a command takes this path for; None if none does."""
+    parts = path.split("/")
+    if len(parts) < 3 or parts[0] != "configs" or not path.endswith(".toml"):
+        return None
+    return parts[1] if parts[1] in KINDS else None
+
+
+def read_configs(files: Files, holding: Holding, links: Links) -> tuple[Config, ...]:
+    """Every config, links to files inside the repository included, by path."""
+    found: list[Config] = []
+    for file in holding.files:
+        kind = kind_of(file.path)
+        if kind and files.content(file).is_lfs_pointer:
+            found.append(Config(file.path, kind, None, ()))
+        elif kind:
+            found.append(_read(files.tree, files.memo, file.path, file.entry, file.path, kind))
+    for path in holding.links:
+        kind = kind_of(path)
+        if kind:
+            target = links.follow(path)
+            if target.entry is not None and target.is_file:
+                found.append(_read(files.tree, files.memo, path, target.entry, target.path, kind))
+    return tuple(sorted(found, key=lambda c: c.path.encode("utf-8", "surrogateescape")))
+
+
+def _read(tree: Tree, memo: Memo, path: str, entry: Entry, source: str, kind: str) -> Config:
+    def load() -> Config:
+        try:
+            data = tree.read(source, limit=toml.MAX_BYTES)
+        except TooLarge as e:
+            error = toml.TomlError(f"It has {e.details['size']} bytes.", limit=True)
+            return Config(path, kind, None, (toml_finding(path, error),))
+        return read_config(path, kind, data)
+
+    return memo.get("config", entry.oid, path, load, path)
+
+
+def read_config(path: str, kind: str, data: bytes) -> Config:
+    """Parse and judge one file of `configs/<kind>/`."""
+    try:
+        document = toml.parse(data)
+    except toml.TomlError as e:
+        return Config(path, kind, None, (toml_finding(path, e),))
+    checker = Checker(path, kind, document)
+    checker.check()
+    if kind == "benchmark":
+        check_benchmark(checker)
+    return Config(path, kind, document, tuple(checker.found))
+
+
+def toml_finding(path: str, error: toml.TomlError) -> Finding:
+    """The one finding of a file that is no TOML, or over a limit."""
+    if error.limit:
+        return finding(
+            "toml-limit",
+            path,
+            f"{error.message} Such a file is not read; make it smaller and flatter.",
+            at=error.place,
+        )
+    return finding(
+        "toml-syntax",
+        path,
+        f"This is no valid TOML: {error.message} Correct the line; `osmosis` cannot load the file.",
+        at=error.place,
+    )
+
+
+def unreachable(holding: Holding) -> list[Finding]:
+    """Files that look like configs and that no command accepts."""
+    return [
+        finding(
+            "config-not-reachable",
+            path,
+            f"No command accepts `{shown(path)}`: configs are `*.toml` below `configs/eval`, "
+            "`configs/training` or `configs/benchmark`. Move or rename it.",
+        )
+        for path in (*(f.path for f in holding.files), *holding.links)
+        if path.startswith("configs/") and path.lower().endswith(".toml") and not kind_of(path)
+    ]

@@ -1,0 +1,201 @@
+"""Data files under `data/`: read as a stream, row by row, in constant memory.
+
+Promise: one finding per code and file, for the first row that shows it; what the upload of
+`osmosis-ai` 0.3.8 refuses is an error. Nothing of a file is held longer than one row.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from gitsync.check.files import FileAt, Files, is_data_set
+from gitsync.check.found import finding, shown
+from gitsync.check.rows import CsvRows, JsonRows, Note
+from gitsync.model import Finding
+from gitsync.text import printable
+
+MAX_FILE = 5 * 1024**3
+MAX_ROW = 4 * 1024 * 1024
+MIN_ROWS = 4
+_BOM = b"\xef\xbb\xbf"
+_UNSUPPORTED = (".json", ".ndjson", ".tsv", ".xlsx", ".xls", ".gz")
+
+
+def check_data(files: Files, held: Sequence[FileAt]) -> Iterator[Finding]:
+    """Findings of all data files among these."""
+    first: dict[str, str] = {}
+    for file in sorted(held, key=lambda f: f.path.encode("utf-8", "surrogateescape")):
+        if not file.path.startswith("data/"):
+            continue
+        if file.path.lower().endswith(_UNSUPPORTED):
+            yield finding(
+                "unsupported-data-file",
+                file.path,
+                "Data sets are uploaded as `.jsonl`, `.csv` or `.parquet`. Convert the file, or "
+                "keep it if it is no data set.",
+            )
+        if not is_data_set(file.path):
+            continue
+        kept = first.setdefault(stem_of(file.path), file.path)
+        if kept != file.path:
+            yield finding(
+                "dataset-name-collision",
+                file.path,
+                f"`{shown(kept)}` gives the same data set name, `{shown(stem_of(file.path))}`. "
+                "Rename one of the files.",
+                subject=stem_of(file.path),
+            )
+        if not files.content(file).is_lfs_pointer:
+            yield from files.memo.get(
+                "data", file.entry.oid, file.path, partial(_check, files, file), file.path
+            )
+
+
+def stem_of(path: str) -> str:
+    """The data set name that an upload of this file would get."""
+    return path.rsplit("/", 1)[-1].rpartition(".")[0]
+
+
+def _check(files: Files, file: FileAt) -> tuple[Finding, ...]:
+    if file.size > MAX_FILE:
+        return (
+            finding(
+                "data-too-large",
+                file.path,
+                f"The file has {file.size} bytes; an upload takes 5 GiB. Split it.",
+            ),
+        )
+    pieces = files.tree.stream(file.path)
+    suffix = file.path.lower().rpartition(".")[2]
+    if suffix == "parquet":
+        from gitsync.check.parquet import check_parquet
+
+        return check_parquet(file.path, pieces)
+    return check_rows(file.path, pieces, suffix)
+
+
+def check_rows(path: str, pieces: Iterable[bytes], suffix: str) -> tuple[Finding, ...]:
+    """Findings of one JSONL or CSV file given in pieces."""
+    lines = Lines(pieces)
+    rows = JsonRows() if suffix == "jsonl" else CsvRows()
+    notes = Notes()
+    try:
+        notes.add_all(rows.read(lines))
+    except csv.Error as e:
+        notes.add(Note("csv-syntax", lines.number, f"The CSV cannot be read: {printable(str(e))}."))
+        lines.drain()
+    if lines.starts_with_bom:
+        return (
+            finding(
+                "data-bom",
+                path,
+                "The file starts with a byte order mark, which is taken for data. Save it as "
+                "UTF-8 without BOM.",
+            ),
+        )
+    if lines.bad_encoding:
+        return (
+            finding(
+                "data-encoding",
+                path,
+                "The file is not UTF-8. Convert it, for example with `iconv -t UTF-8`.",
+                at=(lines.bad_encoding, 1),
+            ),
+        )
+    if rows.count < MIN_ROWS and "csv-syntax" not in notes.first:
+        notes.add(
+            Note(
+                "too-few-rows",
+                1,
+                f"The file has {rows.count} rows; an upload needs {MIN_ROWS}. Add rows.",
+            )
+        )
+    return tuple(notes.findings(path))
+
+
+@dataclass(slots=True)
+class Notes:
+    """The first note of each code, and how many more there were."""
+
+    first: dict[str, Note] = field(default_factory=dict)
+    more: dict[str, int] = field(default_factory=dict)
+
+    def add(self, note: Note) -> None:
+        """Keep the note, or count it."""
+        if self.first.setdefault(note.code, note) is not note:
+            self.more[note.code] = self.more.get(note.code, 0) + 1
+
+    def add_all(self, notes: Iterable[Note]) -> None:
+        """Keep or count each."""
+        for note in notes:
+            self.add(note)
+
+    def findings(self, path: str) -> Iterator[Finding]:
+        """One finding per code."""
+        for code, note in self.first.items():
+            more = self.more.get(code, 0)
+            text = f"{note.message} ({more} more in this file.)" if more else note.message
+            yield finding(code, path, text, at=(note.line, 1), subject=note.subject)
+
+
+class Lines:
+    """The lines of a file given in pieces, decoded; ends as Python's universal newlines do.
+
+    A line over `MAX_ROW` is given as an empty one with `too_long` set; after the first byte that
+    is not UTF-8 nothing more is given.
+    """
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self.number = 0
+        self.starts_with_bom = False
+        self.bad_encoding = 0
+        self.too_long = False
+        self._raw = self._split(iter(pieces))
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._raw:
+            self.number += 1
+            if self.number == 1 and line.startswith(_BOM):
+                self.starts_with_bom = True
+                return
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError:
+                self.bad_encoding = self.number
+                return
+            yield text
+
+    def drain(self) -> None:
+        """Read on to the end, only to know whether all of it is UTF-8."""
+        for _ in self:
+            pass
+
+    def _split(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        held: list[bytes] = []
+        size = 0
+        dropping = False
+        for piece in filter(None, pieces):
+            if held and held[-1].endswith(b"\r") and not piece.startswith(b"\n"):
+                yield self._give(held, dropping)
+                held, size, dropping = [], 0, False
+            lines = piece.splitlines(keepends=True)
+            last = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+            for line in lines:
+                held.append(line)
+                yield self._give(held, dropping or size + len(line) > MAX_ROW)
+                held, size, dropping = [], 0, False
+            if last:
+                size += len(last)
+                if dropping or size > MAX_ROW:
+                    held, dropping = ([b"\r"] if last.endswith(b"\r") else []), True
+                else:
+                    held.append(last)
+        if held or dropping:
+            yield self._give(held, dropping)
+
+    def _give(self, held: list[bytes], dropped: bool) -> bytes:
+        self.too_long = dropped
+        return b"\n" if dropped else b"".join(held)

@@ -1,0 +1,33 @@
+"""How the workspace checks make a finding: severity from the code's entry, text escaped."""
+
+from __future__ import annotations
+
+from gitsync.check.codes_workspace import SEVERITY
+from gitsync.model import Finding, Severity
+from gitsync.text import printable
+
+
+def shown(value: object, *, limit: int = 80) -> str:
+    """A value from the repository, fit for a message."""
+    return printable(str(value), limit=limit)
+
+
+def finding(
+    code: str,
+    path: str,
+    message: str,
+    *,
+    at: tuple[int, int] = (1, 1),
+    subject: str = "",
+    severity: Severity | None = None,
+) -> Finding:
+    """One finding; `message` must have its foreign parts passed through `shown` already."""
+    return Finding(
+        code=code,
+        severity=severity or SEVERITY[code],
+        path=path,
+        line=at[0],
+        column=at[1],
+        subject=printable(subject, limit=200),
+        message=message,
+    )

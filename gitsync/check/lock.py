@@ -1,0 +1,145 @@
+"""A rollout's `uv.lock`, compared with its project; nothing is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.markers import InvalidMarker, Marker
+from packaging.requirements import Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from gitsync.check import toml
+from gitsync.check.found import shown
+from gitsync.tree import TooLarge, Tree
+
+_MAX_BYTES = 8 * 1024 * 1024
+Key = tuple[str, frozenset[str], frozenset[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The parts of a lock that the checks need; `values` is empty if it is no TOML."""
+
+    values: dict[str, Any]
+    versions: dict[str, Version]
+
+
+def read_lock(tree: Tree, path: str) -> Lock | None:
+    """The lock at `path`; None if there is none, or one too large to read."""
+    entry = tree.entry(path)
+    if entry is None or not entry.is_file:
+        return None
+    try:
+        values = toml.parse_values(tree.read(path, limit=_MAX_BYTES), max_bytes=_MAX_BYTES)
+    except TooLarge:
+        return None
+    except toml.TomlError as e:
+        return None if e.limit else Lock({}, {})
+    versions: dict[str, Version] = {}
+    for package in _tables(values.get("package")):
+        name, version = package.get("name"), package.get("version")
+        if isinstance(name, str) and isinstance(version, str):
+            try:
+                found = Version(version)
+            except InvalidVersion:
+                continue
+            name = canonicalize_name(name)
+            versions[name] = max(found, versions.get(name, found))
+    return Lock(values, versions)
+
+
+def compare(
+    lock: Lock, project: Mapping[str, Any], requirements: Sequence[Requirement]
+) -> str | None:
+    """Why the lock does not fit the project; None if it does."""
+    name = project.get("name")
+    if not isinstance(name, str):
+        return None
+    wanted = canonicalize_name(name)
+    package = next(
+        (
+            p
+            for p in _tables(lock.values.get("package"))
+            if isinstance(p.get("name"), str) and canonicalize_name(p["name"]) == wanted
+        ),
+        None,
+    )
+    if package is None:
+        return f"it has no package `{shown(name)}`"
+    python = project.get("requires-python")
+    locked = lock.values.get("requires-python")
+    if isinstance(python, str) and not _same_python(python, locked):
+        return f"`requires-python` is `{shown(locked)}` there and `{shown(python)}` in the project"
+    metadata = package.get("metadata")
+    listed = _tables(metadata.get("requires-dist") if isinstance(metadata, dict) else None)
+    theirs = {k for k in (_locked_key(entry) for entry in listed) if k is not None}
+    ours = {_key(r) for r in requirements}
+    if ours == theirs:
+        return None
+    names = sorted({k[0] for k in ours ^ theirs})
+    return "it differs in " + ", ".join(f"`{shown(n)}`" for n in names[:5])
+
+
+def _tables(value: object) -> list[dict[str, Any]]:
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+def _same_python(ours: str, theirs: object) -> bool:
+    try:
+        return isinstance(theirs, str) and _specifiers(ours) == _specifiers(theirs)
+    except InvalidSpecifier:
+        return True
+
+
+def _specifiers(text: str) -> frozenset[str]:
+    """Canonical single specifiers: `>= 3.12` and `>=3.12.0` are one."""
+    return frozenset(str(s) for s in {_trimmed(s) for s in SpecifierSet(text)})
+
+
+def _trimmed(specifier: object) -> str:
+    text = str(specifier)
+    while text.endswith(".0") and not text.startswith(("~=", "===")):
+        text = text[:-2]
+    return text
+
+
+def _marker(text: str) -> str:
+    """A marker in one spelling; uv writes the full version where both mean the same."""
+    return text.replace("python_full_version", "python_version").replace('"', "'")
+
+
+def _key(requirement: Requirement) -> Key:
+    return (
+        canonicalize_name(requirement.name),
+        frozenset(canonicalize_name(e) for e in requirement.extras),
+        frozenset() if requirement.url else _specifiers(str(requirement.specifier)),
+        _marker(str(requirement.marker)) if requirement.marker else "",
+    )
+
+
+def _locked_key(entry: Mapping[str, Any]) -> Key | None:
+    """The same of an entry of `requires-dist`; None for those of an extra."""
+    name, specifier, marker = (entry.get(k) for k in ("name", "specifier", "marker"))
+    if not isinstance(name, str):
+        return None
+    extras = entry.get("extras")
+    try:
+        parsed = str(Marker(marker)) if isinstance(marker, str) else ""
+        if "extra ==" in parsed:
+            return None
+        return (
+            canonicalize_name(name),
+            frozenset(
+                canonicalize_name(e)
+                for e in (extras if isinstance(extras, list) else ())
+                if isinstance(e, str)
+            ),
+            _specifiers(specifier) if isinstance(specifier, str) else frozenset(),
+            _marker(parsed),
+        )
+    except (InvalidMarker, InvalidSpecifier):
+        return (canonicalize_name(name), frozenset(), frozenset({"?"}), "")

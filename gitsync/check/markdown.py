@@ -1,0 +1,234 @@
+"""Markdown as the checks need it: blocks from markdown-it, then links, code and commands by place.
+
+Promise: bounded work; what stands in code or in HTML is never taken for a link. Places count from
+1, columns in characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+from typing import Any
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+
+MAX_BYTES = 512 * 1024
+_ESCAPABLE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$")
+_SKIP = re.compile(
+    r"<!--.*?(?:-->|\Z)|<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|</?[A-Za-z][^<>]*>|\\.", re.DOTALL
+)
+_PARSER = MarkdownIt("commonmark", {"maxNesting": 30})
+_PARSER.core.ruler.enableOnly(["normalize", "block"])
+_TICKS = re.compile(r"`+")
+_SHELLS = {"", "sh", "bash", "zsh", "shell", "console", "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The target of a link, image or definition, as written, and where the link stands."""
+
+    target: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A line of a shell block, or inline code: what a reader may type."""
+
+    text: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a Markdown file links to and tells a reader to type."""
+
+    links: tuple[Link, ...] = ()
+    snippets: tuple[Snippet, ...] = ()
+
+
+def read_page(text: str, *, skip_lines: int = 0) -> Page:
+    """Links and snippets of a text; the first `skip_lines` lines (a frontmatter) are left out."""
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    lines[:skip_lines] = [""] * min(skip_lines, len(lines))
+    env: dict[str, Any] = {}
+    links: list[Link] = []
+    snippets: list[Snippet] = []
+    try:
+        tokens = _PARSER.parse("\n".join(lines), env)
+    except RecursionError:
+        return Page()
+    for token in tokens:
+        if token.map is None:
+            continue
+        first, after = token.map
+        if token.type == "fence":
+            words = token.info.split()
+            info = words[0].lower() if words else ""
+            if info in _SHELLS:
+                for number, line in enumerate(token.content.split("\n")):
+                    row = first + 1 + number
+                    if line.strip() and row < len(lines):
+                        column = max(0, lines[row].find(line)) + 1
+                        snippets.append(Snippet(line, row + 1, column))
+        elif token.type == "inline":
+            _inline("\n".join(lines[first:after]), first + 1, links, snippets)
+    for label, reference in _references(env):
+        place = reference.get("map")
+        if not label.startswith("^") and isinstance(place, list):
+            links.append(_definition(lines, int(place[0]), str(reference.get("href", ""))))
+    return Page(tuple(links), tuple(snippets))
+
+
+def _references(env: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Link definitions by label; those whose label was defined before too."""
+    yield from env.get("references", {}).items()
+    for reference in env.get("duplicate_refs", []):
+        yield str(reference.get("label", "")), reference
+
+
+def _definition(lines: list[str], row: int, href: str) -> Link:
+    line = lines[row] if row < len(lines) else ""
+    return Link(href, row + 1, max(0, line.find("[")) + 1)
+
+
+def _inline(text: str, first_line: int, links: list[Link], snippets: list[Snippet]) -> None:
+    """Walk one paragraph: code spans are taken whole, then links with their targets."""
+    at = 0
+    opened: list[int] = []
+    while at < len(text):
+        char = text[at]
+        if char == "`":
+            run = _run(text, at)
+            end = _code_end(text, at + run, run)
+            if end is None:
+                at += run
+                continue
+            content = text[at + run : end]
+            line, column = _place(text, at + run, first_line)
+            snippets.append(Snippet(content.replace("\n", " "), line, column))
+            at = end + run
+            continue
+        if char in "<\\":
+            skipped = _SKIP.match(text, at)
+            at = skipped.end() if skipped else at + 1
+            continue
+        if char == "[":
+            opened.append(at - 1 if at and text[at - 1] == "!" else at)
+        elif char == "]" and opened:
+            start = opened.pop()
+            found = _destination(text, at + 1)
+            if found is not None and "`" not in found[0]:
+                target, at = found
+                links.append(Link(target, *_place(text, start, first_line)))
+                continue
+        at += 1
+
+
+def _run(text: str, at: int) -> int:
+    found = _TICKS.match(text, at)
+    return found.end() - at if found else 0
+
+
+def _code_end(text: str, start: int, run: int) -> int | None:
+    at = start
+    while (at := text.find("`" * run, at)) != -1:
+        length = _run(text, at)
+        if length == run:
+            return at
+        at += length
+    return None
+
+
+def _place(text: str, at: int, first_line: int) -> tuple[int, int]:
+    return first_line + text.count("\n", 0, at), at - text.rfind("\n", 0, at)
+
+
+_SPACES = re.compile(r"[ \t]*\n?[ \t]*")
+_POINTED = re.compile(r"<((?:[^<>\n\\]|\\.)*)>")
+_TITLE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)", re.DOTALL)
+
+
+def _destination(text: str, at: int) -> tuple[str, int] | None:
+    """The target of `(target "title")` at this place, and where it ends."""
+    if text[at : at + 1] != "(":
+        return None
+    at = _skip(text, at + 1)
+    pointed = _POINTED.match(text, at)
+    if pointed:
+        target, at = pointed[1], pointed.end()
+    else:
+        start, depth = at, 0
+        while at < len(text) and text[at] > " ":
+            if text[at] == "\\" and at + 1 < len(text):
+                at += 1
+            elif text[at] == "(":
+                depth += 1
+            elif text[at] == ")":
+                if not depth:
+                    break
+                depth -= 1
+            at += 1
+        target = text[start:at]
+    after = _skip(text, at)
+    if after > at:
+        title = _TITLE.match(text, after)
+        after = _skip(text, title.end()) if title else after
+    if text[after : after + 1] != ")":
+        return None
+    return unescape(_ESCAPABLE.sub(r"\1", target)), after + 1
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACES.match(text, at)
+    return found.end() if found else at
+
+
+def relative_path(target: str) -> str | None:
+    """The path that a target names, without fragment and query; None if it is no relative path."""
+    target = target.strip()
+    if target.startswith("<") and target.endswith(">"):
+        target = target[1:-1]
+    if _SCHEME.match(target) or target.startswith("/"):
+        return None
+    path = unquote(re.split(r"[?#]", target, maxsplit=1)[0], errors="surrogateescape")
+    return path or None
+
+
+def without_fences(text: str) -> str:
+    """The text without its fenced blocks."""
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line.rstrip("\r"))
+        if fence:
+            if found and found[1].startswith(fence) and not found[2].strip():
+                fence = ""
+            continue
+        if found:
+            fence = found[1]
+            continue
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def code_spans(text: str) -> list[tuple[int, int]]:
+    """Where inline code begins and ends, backticks included."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    while (at := text.find("`", at)) != -1:
+        run = _run(text, at)
+        end = _code_end(text, at + run, run)
+        if end is None:
+            at += run
+            continue
+        found.append((at, end + run))
+        at = end + run
+    return found

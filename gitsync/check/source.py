@@ -1,0 +1,199 @@
+"""What the workspace checks need to know of Python files, without running any.
+
+Promise: a file that cannot be parsed, or is over a limit, gives no facts and no exception; the
+walk needs no recursion. (Whether a file is right is the entrypoint checker's question.)
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_BYTES = 1024 * 1024
+MAX_TOKENS = 150_000
+_INTERESTING = re.compile(rb"environ|max_concurrent|HarborBackend|LocalBackend")
+_TOKEN = re.compile(rb"\w+|[^\w\s]")
+_CATCHERS = {"KeyError", "LookupError", "Exception", "BaseException"}
+_NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What one Python file reads from the environment and how it sets up its backend."""
+
+    environment: tuple[str, ...] = ()
+    limits: tuple[int, ...] = ()
+    backends: tuple[str, ...] = ()
+    packages_agent: bool = False
+    has_workflow_config: bool = False
+
+
+EMPTY = SourceFacts()
+
+
+def read_source(data: bytes) -> SourceFacts:
+    """The facts of one file."""
+    if len(data) > MAX_BYTES or not _INTERESTING.search(data):
+        return EMPTY
+    if sum(1 for _ in _TOKEN.finditer(data)) > MAX_TOKENS:
+        return EMPTY
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return EMPTY
+    return _Reader(module).facts()
+
+
+class _Reader:
+    def __init__(self, module: ast.Module) -> None:
+        self._module = module
+        self._names: dict[str, str] = {}
+        self._texts: dict[str, str | None] = {}
+        self._learn_imports()
+        self._learn_assignments()
+
+    def facts(self) -> SourceFacts:
+        environment: dict[str, None] = {}
+        limits: list[int] = []
+        backends: dict[str, None] = {}
+        packages = configured = False
+        for node, guards, caught in self._walk():
+            if isinstance(node, ast.Subscript):
+                name = self._read_of(node)
+                if name and not caught and name not in guards:
+                    environment[name] = None
+            elif isinstance(node, ast.keyword) and node.arg == "max_concurrent":
+                value = node.value
+                if isinstance(value, ast.Constant) and type(value.value) is int:
+                    limits.append(value.value)
+            elif isinstance(node, ast.Call):
+                dotted = self._dotted(node.func)
+                for backend in ("HarborBackend", "LocalBackend"):
+                    if dotted.startswith("osmosis_ai.") and dotted.endswith(f".{backend}"):
+                        backends[backend] = None
+                        given = {k.arg: k.value for k in node.keywords if k.arg}
+                        configured = configured or "workflow_config" in given
+                        if backend == "HarborBackend" and "bundle" not in given:
+                            packages = packages or self._is_class(given.get("agent"))
+        return SourceFacts(tuple(environment), tuple(limits), tuple(backends), packages, configured)
+
+    def _learn_imports(self) -> None:
+        for node in ast.walk(self._module):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    top = alias.name.split(".")[0]
+                    self._names[alias.asname or top] = alias.name if alias.asname else top
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                for alias in node.names:
+                    if alias.name != "*":
+                        self._names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                    elif node.module == "os":
+                        self._names["environ"] = "os.environ"
+                    elif node.module.startswith("osmosis_ai."):
+                        for name in ("HarborBackend", "LocalBackend"):
+                            self._names[name] = f"{node.module}.{name}"
+
+    def _learn_assignments(self) -> None:
+        for _ in range(2):
+            for node in ast.walk(self._module):
+                if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                    target, value = node.targets[0], node.value
+                elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value:
+                    target, value = node.target, node.value
+                else:
+                    continue
+                if not isinstance(target, ast.Name):
+                    continue
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    known = self._texts.setdefault(target.id, value.value)
+                    if known != value.value:
+                        self._texts[target.id] = None
+                elif isinstance(value, ast.Name | ast.Attribute):
+                    dotted = self._dotted(value)
+                    if dotted:
+                        self._names.setdefault(target.id, dotted)
+
+    def _dotted(self, node: ast.expr) -> str:
+        """The imported name an expression stands for; empty if it is something else."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self._names:
+            return ""
+        return ".".join([self._names[node.id], *reversed(parts)])
+
+    def _read_of(self, node: ast.Subscript) -> str | None:
+        """NAME of `os.environ["NAME"]` where it is read."""
+        key = node.slice
+        if (
+            isinstance(node.ctx, ast.Load)
+            and isinstance(key, ast.Constant)
+            and isinstance(key.value, str)
+            and self._dotted(node.value) == "os.environ"
+        ):
+            return key.value
+        return None
+
+    def _is_class(self, agent: ast.expr | None) -> bool:
+        if agent is None or isinstance(agent, ast.Constant | ast.JoinedStr):
+            return False
+        return not (isinstance(agent, ast.Name) and self._texts.get(agent.id))
+
+    def _walk(self) -> Iterator[tuple[ast.AST, frozenset[str], bool]]:
+        """Every node, with the texts of the tests above it and whether a KeyError is caught."""
+        stack: list[tuple[ast.AST, frozenset[str], bool]] = [(self._module, _NONE, False)]
+        while stack:
+            node, guards, caught = stack.pop()
+            yield node, guards, caught
+            for child, inner, safe in self._inside(node, guards, caught):
+                stack.append((child, inner, safe))
+
+    def _inside(
+        self, node: ast.AST, guards: frozenset[str], caught: bool
+    ) -> Iterator[tuple[ast.AST, frozenset[str], bool]]:
+        safe: set[int] = set()
+        guarded: dict[int, frozenset[str]] = {}
+        if isinstance(node, ast.Try | ast.TryStar):
+            if any(_catches(h.type) for h in node.handlers):
+                safe = {id(n) for n in node.body}
+        elif isinstance(node, ast.With | ast.AsyncWith):
+            if any(_suppresses(item.context_expr) for item in node.items):
+                safe = {id(n) for n in node.body}
+        elif isinstance(node, ast.If | ast.IfExp | ast.While):
+            texts = guards | _texts_in(node.test)
+            guarded = {id(c): texts for c in ast.iter_child_nodes(node) if c is not node.test}
+        elif isinstance(node, ast.BoolOp):
+            texts = guards
+            for operand in node.values:
+                guarded[id(operand)] = texts
+                texts = texts | _texts_in(operand)
+        for child in ast.iter_child_nodes(node):
+            yield child, guarded.get(id(child), guards), caught or id(child) in safe
+
+
+def _texts_in(node: ast.expr) -> frozenset[str]:
+    return frozenset(
+        n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    )
+
+
+def _catches(kind: ast.expr | None) -> bool:
+    if kind is None:
+        return True
+    if isinstance(kind, ast.Tuple):
+        return any(_catches(k) for k in kind.elts)
+    name = kind.id if isinstance(kind, ast.Name) else getattr(kind, "attr", "")
+    return name in _CATCHERS
+
+
+def _suppresses(call: ast.expr) -> bool:
+    if not isinstance(call, ast.Call):
+        return False
+    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    return name == "suppress" and any(_catches(a) for a in call.args)

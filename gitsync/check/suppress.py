@@ -1,0 +1,166 @@
+"""`# gitsync: ignore[code]` on a line, and `[tool.gitsync] ignore` for a rollout.
+
+Only warnings and hints can be suppressed; they stay in the report, marked. What suppresses
+nothing is told, so that marks do not outlive their reason.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from gitsync.check import toml
+from gitsync.check.files import FileAt, Files
+from gitsync.check.found import finding, shown
+from gitsync.check.rollouts import Rollout
+from gitsync.model import EntrypointReport, Finding, Severity
+from gitsync.tree import TooLarge
+
+_MARK = re.compile(r"#\s*gitsync:\s*ignore\[([a-z0-9, -]*)\]")
+_MAX_BYTES = 1024 * 1024
+_QUIET = (Severity.WARNING, Severity.HINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One code that one line, or one rollout, does not want to hear of."""
+
+    code: str
+    path: str
+    line: int
+    column: int
+
+
+@dataclass(slots=True)
+class Suppressions:
+    """All marks of a tree, and which of them were needed."""
+
+    lines: dict[tuple[str, int, str], Mark] = field(default_factory=dict)
+    folders: dict[tuple[str, str], Mark] = field(default_factory=dict)
+    used: set[Mark] = field(default_factory=set)
+
+    def apply(self, found: Iterable[Finding]) -> list[Finding]:
+        """The findings, with those that a mark covers marked as suppressed."""
+        if not self.lines and not self.folders:
+            return list(found)
+        return [self._one(f) for f in found]
+
+    def apply_to(self, report: EntrypointReport) -> EntrypointReport:
+        """The same for the findings of an entrypoint; the verdict cannot change."""
+        if not report.findings or (not self.lines and not self.folders):
+            return report
+        return replace(report, findings=tuple(self.apply(report.findings)))
+
+    def _one(self, found: Finding) -> Finding:
+        if found.severity not in _QUIET:
+            return found
+        mark = self.lines.get((found.path, found.line, found.code))
+        if mark is None:
+            parts = found.path.split("/", 2)
+            if len(parts) >= 2 and parts[0] == "rollouts":
+                mark = self.folders.get((parts[1], found.code))
+        if mark is None:
+            return found
+        self.used.add(mark)
+        return replace(found, suppressed=True)
+
+    def unused(self) -> Iterator[Finding]:
+        """A hint for each mark that covered nothing."""
+        for mark in (*self.lines.values(), *self.folders.values()):
+            if mark not in self.used:
+                yield finding(
+                    "unused-suppression",
+                    mark.path,
+                    f"`{shown(mark.code)}` is ignored here, and nothing of that kind is found (or "
+                    "it is an error, which cannot be ignored). Remove the entry.",
+                    at=(mark.line, mark.column),
+                    subject=mark.code,
+                )
+
+
+def read_suppressions(
+    files: Files, marked: Sequence[FileAt], rollouts: Sequence[Rollout]
+) -> Suppressions:
+    """The marks of all files that have some."""
+    out = Suppressions()
+    for file in marked:
+        for mark in files.memo.get(
+            "marks", file.entry.oid, file.path, partial(_marks, files, file), file.path
+        ):
+            out.lines[mark.path, mark.line, mark.code] = mark
+    for rollout in rollouts:
+        for mark in files.memo.get(
+            "ignored",
+            rollout.oid,
+            rollout.path,
+            partial(_ignored, files, rollout),
+            rollout.path,
+        ):
+            out.folders[rollout.name, mark.code] = mark
+    return out
+
+
+def _marks(files: Files, file: FileAt) -> tuple[Mark, ...]:
+    """Marks in the comments of a Python or TOML file."""
+    try:
+        data = files.tree.read(file.path, limit=_MAX_BYTES)
+    except TooLarge:
+        return ()
+    if file.path.endswith(".toml"):
+        try:
+            comments: Iterable[tuple[int, int, str]] = [
+                (line, 1, text) for line, text in toml.parse(data).comments
+            ]
+        except toml.TomlError:
+            return ()
+    elif file.path.endswith(".py"):
+        comments = _python_comments(data)
+    else:
+        return ()
+    return tuple(
+        Mark(code, file.path, line, column)
+        for line, column, text in comments
+        for found in _MARK.finditer(text)
+        for code in filter(None, (c.strip() for c in found[1].split(",")))
+    )
+
+
+def _python_comments(data: bytes) -> list[tuple[int, int, str]]:
+    found: list[tuple[int, int, str]] = []
+    try:
+        for token in tokenize.tokenize(io.BytesIO(data).readline):
+            if token.type == tokenize.COMMENT:
+                found.append((token.start[0], token.start[1] + 1, token.string))
+    except (SyntaxError, tokenize.TokenError, ValueError, MemoryError, RecursionError):
+        pass
+    return found
+
+
+def _ignored(files: Files, rollout: Rollout) -> tuple[Mark, ...]:
+    """`[tool.gitsync] ignore` of a rollout's `pyproject.toml`."""
+    path = f"{rollout.path}/pyproject.toml"
+    entry = files.tree.entry(path)
+    if entry is None or not entry.is_file:
+        return ()
+    try:
+        data = files.tree.read(path, limit=toml.MAX_BYTES)
+        if b"gitsync" not in data:
+            return ()
+        document = toml.parse(data)
+    except (TooLarge, toml.TomlError):
+        return ()
+    steps = ("tool", "gitsync", "ignore")
+    value: object = document.values
+    for step in steps:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if not isinstance(value, list):
+        return ()
+    return tuple(
+        Mark(code, path, *document.value(*steps, index))
+        for index, code in enumerate(value)
+        if isinstance(code, str)
+    )
