@@ -46,6 +46,12 @@ __all__ = [
 PIECE = 64 * 1024
 IN_MEMORY = 1024 * 1024
 _CACHED_ENTRIES = 200_000
+# small windows: a mapped pack counts as memory of the child
+_STREAMED = (
+    ("core.bigFileThreshold", "1m"),
+    ("core.packedGitWindowSize", "4m"),
+    ("core.packedGitLimit", "32m"),
+)
 _TREE_BYTES = 64 * 1024 * 1024
 
 
@@ -110,7 +116,7 @@ class CommitTree:
 
     def _large(self, oid: str) -> Iterator[bytes]:
         args = [f"--git-dir={self._store.path}", "cat-file", "blob", oid]
-        return child.stream(args, config=[("core.bigFileThreshold", "1m")])
+        return child.stream(args, config=_STREAMED)
 
     def _blob(self, path: str) -> tuple[str, int]:
         found = self.entry(path)
