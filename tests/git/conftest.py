@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,19 @@ from gitsync.git.remote import Network
 
 HOSTILE = Path(__file__).resolve().parents[1] / "hostile"
 sys.path.insert(0, str(HOSTILE))
+
+import servers  # noqa: E402 (from the folder above)
+
+
+def _patient_exit(self: servers.GitProxy, *error: object) -> None:
+    """Let requests in flight end by themselves: the kit leaves a child unreaped otherwise."""
+    end = time.monotonic() + 1
+    while self._tasks and time.monotonic() < end:
+        time.sleep(0.005)
+    servers.Server.__exit__(self, *error)
+
+
+servers.GitProxy.__exit__ = _patient_exit
 
 # the cases of the everyday run; the slow one takes all
 FEW = (
