@@ -47,9 +47,17 @@ def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def _only_text(value: object) -> str:
+    """What is put out must be text already; Jinja's own objects are not."""
+    if not isinstance(value, str):
+        raise TemplateBroken(f"A template may put out text only, not {type(value).__name__}.")
+    return value
+
+
 def _environment() -> _Sandbox:
     env = _Sandbox(
         undefined=StrictUndefined,
+        finalize=_only_text,
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -197,7 +197,7 @@ def render_skill(catalogue: Catalogue, use: SkillUse) -> dict[str, Rendered]:
 
 def skills_table(catalogue: Catalogue, names: Sequence[str]) -> str:
     """The Markdown between the two markers of AGENTS.md, markers included."""
-    rows = [f"| `{n}` | {catalogue.skills[n].use_when} |" for n in names if n in catalogue.skills]
+    rows = [f"| `{n}` | {s.use_when} |" for n, s in catalogue.skills.items() if n in names]
     if not rows:
         return "\n".join((TABLE_BEGIN, "No skill is installed.", TABLE_END))
     return "\n".join((TABLE_BEGIN, "| Skill | Use it when |", "| --- | --- |", *rows, TABLE_END))

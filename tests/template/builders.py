@@ -78,3 +78,44 @@ def commit_all(root: Path, message: str = "All") -> str:
     git(root, "add", "-A")
     git(root, "commit", "-q", "--allow-empty", "-m", message)
     return git(root, "rev-parse", "HEAD").strip()
+
+
+MANIFEST = """\
+schema = 1
+name = "small"
+version = "{version}"
+managed = ["README.md", "link", "tool/**"]
+additive = ["configs/**"]
+executable = ["tool/run"]
+
+[parameters.title]
+type = "string"
+default = "One"
+pattern = "[A-Za-z ]*"
+"""
+STARTER = """\
+schema = 1
+name = "tiny"
+owned = ["rollouts/{rollout}"]
+files = ["configs/eval/{rollout}.toml"]
+shared = ["data/rows.jsonl"]
+
+[parameters.model]
+type = "string"
+default = "openai/a"
+"""
+SMALL = {
+    "README.md.jinja": "# {{ title }}\n",
+    "tool/run": "#!/bin/sh\n",
+    "link": ("link", "README.md"),
+    "rollouts/tiny/template.toml": STARTER,
+    "rollouts/tiny/main.py.jinja": "NAME = '{{ rollout }}'\n",
+    "configs/eval/tiny.toml.jinja": "[experiment]\nmodel_path = {{ model | toml }}\nlimit = 1\n",
+    "data/rows.jsonl": "{}\n",
+}
+
+
+def small_template(root: Path, changes: Mapping[str, object] | None = None, *, version="1") -> Path:
+    """A small template folder; `changes` adds, replaces or (None) removes source files."""
+    files = {"template.toml": MANIFEST.replace("{version}", version), **SMALL, **(changes or {})}
+    return put(root, {p: v for p, v in files.items() if v is not None})
