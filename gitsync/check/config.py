@@ -352,12 +352,14 @@ class Checker:
         """A finding and False if the name cannot be one of a secret."""
         if _SECRET_NAME.fullmatch(name):
             return True
+        is_value = len(name) >= 16 and any(c.isdigit() for c in name)
+        told = f"{name[:4]}…" if is_value else name
         self.add(
             "invalid-secret-name",
-            f"`{shown(name)}` is no name for a secret. Use upper-case letters, digits and "
+            f"`{shown(told)}` is no name for a secret. Use upper-case letters, digits and "
             "underscores, a letter first; the value itself never belongs here.",
             self.document.value(*steps),
-            name if len(name) < 64 else "",
+            told,
         )
         return False
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from gitsync.check.codes_workspace import SEVERITY
+from gitsync.check.secrets import redacted
 from gitsync.model import Finding, Severity
 from gitsync.text import printable
 
 
 def shown(value: object, *, limit: int = 80) -> str:
-    """A value from the repository, fit for a message."""
-    return printable(str(value), limit=limit)
+    """A value from the repository, fit for a message: escaped, short, no credential in it."""
+    return printable(redacted(str(value)), limit=limit)
 
 
 def finding(
@@ -28,6 +29,6 @@ def finding(
         path=path,
         line=at[0],
         column=at[1],
-        subject=printable(subject, limit=200),
+        subject=printable(redacted(subject), limit=200),
         message=message,
     )

@@ -91,6 +91,15 @@ def read_content(pieces: Iterable[bytes]) -> Content:
     return Content(tuple(secrets), lfs, marks)
 
 
+def redacted(text: str) -> str:
+    """The text with at most the first four characters of each credential."""
+    data = text.encode("utf-8", "surrogateescape")
+    if not _HINTS.search(data):
+        return text
+    clean = _TOKENS.sub(lambda match: match[0][:4] + "…".encode(), data)
+    return clean.decode("utf-8", "surrogateescape")
+
+
 def _blocks(pieces: Iterable[bytes]) -> Iterable[bytes]:
     """Blocks of exactly `BLOCK` bytes, and a last one that may be shorter or empty."""
     held: list[bytes] = []

@@ -26,7 +26,9 @@ _MOST_ENTRIES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Repository:
+class Repository:
+    """Where a checkout begins, and the folder with its index and objects."""
+
     root: Path
     git_dir: Path
 
@@ -50,7 +52,7 @@ class WorkingCopy:
 
     def _repository_rules(self) -> Rules | None:
         """Read index and outer ignore files of the repository that holds the folder, if any."""
-        repository = _find_repository(self._root)
+        repository = find_repository(self._root)
         if repository is None:
             return None
         inside = self._root.relative_to(repository.root).as_posix()
@@ -72,7 +74,7 @@ class WorkingCopy:
                 self._tracked_folders.add(path)
         return self._outer_rules(repository, prefix)
 
-    def _outer_rules(self, repository: _Repository, prefix: str) -> Rules | None:
+    def _outer_rules(self, repository: Repository, prefix: str) -> Rules | None:
         rules: Rules | None = None
         common = repository.git_dir
         pointer = _read_small(common / "commondir")
@@ -255,13 +257,14 @@ def _read_small(file: Path) -> bytes | None:
         return None
 
 
-def _find_repository(root: Path) -> _Repository | None:
+def find_repository(root: Path) -> Repository | None:
+    """The repository that holds a folder: the nearest `.git` upwards."""
     for folder in (root, *root.parents):
         dotgit = folder / ".git"
         if dotgit.is_dir():
-            return _Repository(folder, dotgit)
+            return Repository(folder, dotgit)
         if dotgit.is_file():
             text = (_read_small(dotgit) or b"").decode("utf-8", "surrogateescape")
             if text.startswith("gitdir:"):
-                return _Repository(folder, folder / text.removeprefix("gitdir:").strip())
+                return Repository(folder, folder / text.removeprefix("gitdir:").strip())
     return None
