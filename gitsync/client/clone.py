@@ -84,6 +84,8 @@ def clone(
     try:
         identity = Identity.parse(str(workspace["identity"]))
         real = str(workspace["clone_url"])
+        if workspace["provider"] == "embedded":  # the way we came, whatever name it has for others
+            real = f"{place.server}/git/{identity}.git"
         workspace_id = str(workspace["id"])
     except (KeyError, GitSyncError) as e:
         raise AnswerMalformed("The server's answer about the workspace is not understood.") from e
