@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,20 @@ def kit(tmp_path_factory):
 def loopback():
     """A network that may reach this machine."""
     return Network(policy=AddressPolicy.of(["127.0.0.1"]), look_seconds=5)
+
+
+@contextmanager
+def proxy_apart(root: Path):
+    """The honest server in a process of its own, for clients that are killed; its origin."""
+    server = subprocess.Popen(
+        [sys.executable, str(HOSTILE / "servers.py"), "proxy", f"root={root}"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout
+    try:
+        yield json.loads(server.stdout.readline())["origin"]
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
