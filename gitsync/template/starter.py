@@ -8,6 +8,8 @@ and never touches shared data that somebody edited.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gitsync.template.catalogue import Catalogue
 from gitsync.template.files import walk
 from gitsync.template.lock import Lock, read_lock
@@ -112,6 +114,9 @@ def plan_workspace(tree: Tree, catalogue: Catalogue, selection: Selection) -> Pl
     file, so that later updates keep it too.
     """
     draft = Draft(tree, read_lock(tree))
+    if selection.workspace is not None:
+        values = catalogue.parameters.resolve(selection.workspace)
+        selection = replace(selection, workspace=values)
     for path, file in render(catalogue, selection).items():
         obstacle = draft.obstacle(path)
         ours = draft.side(path)

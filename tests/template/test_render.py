@@ -181,7 +181,9 @@ def test_a_starter_takes_the_rollouts_name_everywhere(tmp_path: Path):
     assert files["rollouts/chess/main.py"].data == b"NAME = 'chess'\n"
 
 
-@pytest.mark.parametrize("target", ["/etc/passwd", "../../../outside", "rollouts/tiny/../../../x", "."])
+@pytest.mark.parametrize(
+    "target", ["/etc/passwd", "../../../outside", "rollouts/tiny/../../../x", "."]
+)
 def test_a_link_in_the_source_is_never_followed(tmp_path: Path, target):
     """Weak spot 4: the file it points at must not be copied."""
     (tmp_path / "outside").write_text("secret")
