@@ -1,0 +1,185 @@
+"""Agreement with the unmodified `osmosis` command of the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitsync.apply import export_template
+from gitsync.template import starter_files, workspace_files
+from gitsync.template.catalogue import builtin
+from tests.template.builders import commit_all, lay_out, put, repository, snapshot
+
+CATALOGUE_OF_THE_SDK = (
+    "multiply-local-strands",
+    "multiply-local-openai",
+    "multiply-harbor-strands",
+)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> Path:
+    target = tmp_path_factory.mktemp("export") / "template"
+    assert export_template(target) > 50
+    return target
+
+
+@pytest.fixture
+def osmosis(tmp_path: Path, exported: Path):
+    home = tmp_path / "home"
+    home.mkdir()
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "OSMOSIS_WORKSPACE_TEMPLATE_PATH": str(exported),
+        "OSMOSIS_TOKEN_STORE": "file",
+        "OSMOSIS_PLATFORM_URL": "http://127.0.0.1:9",
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+
+    def run(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).parent / "osmosis"), "--json", *args]
+        return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = repository(tmp_path / "ws")
+    lay_out(root, workspace_files(["minimal-local"], None, {}))
+    commit_all(root)
+    return root
+
+
+@pytest.mark.parametrize("name", CATALOGUE_OF_THE_SDK)
+def test_template_apply_gives_the_bytes_we_give(osmosis, workspace, name):
+    before = snapshot(workspace)
+    done = osmosis(workspace, "template", "apply", name)
+    assert done.returncode == 0, done.stderr
+    added = {p: f for p, f in snapshot(workspace).items() if before.get(p) != f}
+    ours = {p: (k.value, d) for p, (k, d) in starter_files(name).items() if p not in before}
+    assert added == ours
+    assert "data/multiply.jsonl" in before, "shared by minimal-local, and equal: the CLI skips it"
+
+
+def test_template_list_names_only_what_we_have(osmosis, workspace):
+    items = json.loads(osmosis(workspace, "template", "list").stdout)["items"]
+    assert {i["name"] for i in items} == set(CATALOGUE_OF_THE_SDK) <= set(builtin().starters)
+
+
+def test_doctor_finds_a_fresh_workspace_valid(osmosis, workspace):
+    done = osmosis(workspace, "doctor")
+    assert done.returncode == 0, done.stderr
+    resource = json.loads(done.stdout)["resource"]
+    assert resource["valid"] and resource["missing"] == []
+    assert resource["git"]["identity"] == "acme/demo"
+
+
+@pytest.mark.parametrize(
+    "gone",
+    ["AGENTS.md", "CLAUDE.md", "configs/AGENTS.md", "data", "rollouts", "configs"],
+)
+def test_doctor_fix_repairs_a_damaged_workspace(osmosis, workspace, gone):
+    import shutil
+
+    path = workspace / gone
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert osmosis(workspace, "doctor").returncode == 1
+    done = osmosis(workspace, "doctor", "--fix")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["resource"]["valid"]
+    if path.suffix == ".md" and gone != "AGENTS.md":
+        exported_text = workspace_files([], [], {})[gone][1]
+        assert path.read_bytes() == exported_text
+
+
+def test_every_config_loads_with_the_loaders_of_the_sdk(workspace, tmp_path):
+    from osmosis_ai.platform.cli.benchmark_config import load_benchmark_submit_config
+    from osmosis_ai.platform.cli.eval_config import load_eval_submit_config
+    from osmosis_ai.platform.cli.training_config import load_train_submit_config
+
+    root = lay_out(tmp_path / "all", workspace_files(list(builtin().starters), [], {}))
+    loaders = {
+        "eval": load_eval_submit_config,
+        "training": load_train_submit_config,
+        "benchmark": load_benchmark_submit_config,
+    }
+    seen = 0
+    for kind, load in loaders.items():
+        for path in sorted((root / "configs" / kind).glob("*.toml")):
+            load(path)
+            seen += 1
+    assert seen == 2 * (len(builtin().starters) + 1) + 1
+
+
+def uncommented(text: str) -> str:
+    """A default.toml with its commented keys and sections switched on."""
+    import re
+
+    return re.sub(r"^# (?=\[|[a-z_A-Z]+ *= )", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", ["eval", "training", "benchmark"])
+def test_every_key_of_a_default_is_one_the_sdk_knows_and_none_is_missing(tmp_path, kind):
+    """With every commented line switched on the loader still takes it, and it shows all keys there are."""
+    from osmosis_ai.platform.cli import benchmark_config, eval_config, training_config
+
+    text = uncommented(workspace_files([], [], {})[f"configs/{kind}/default.toml"][1].decode())
+    text = text.replace('commit_sha = "0123abc"', '# commit_sha = "0123abc"')
+    if kind == "benchmark":
+        text = text.replace(
+            'harness_api_key_secret = "CURSOR', '# harness_api_key_secret = "CURSOR'
+        )
+        text = text.replace('judge_api_key_secret = "OPENAI', 'judge_api_key_secret = "JUDGE')
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    if kind == "eval":
+        config = eval_config.load_eval_submit_config(path)
+        assert set(config.evaluation_config) == set(type(config.evaluation).model_fields)
+    elif kind == "training":
+        config = training_config.load_train_submit_config(path)
+        assert set(config.training_config) == set(type(config.training).model_fields)
+        assert set(config.sampling_config) == set(type(config.sampling).model_fields)
+        assert set(config.checkpoints_config) == set(type(config.checkpoints).model_fields)
+    else:
+        config = benchmark_config.load_benchmark_submit_config(path)
+        assert set(config.tasks.model_fields_set) == set(type(config.tasks).model_fields)
+        assert set(config.execution.model_fields_set) == set(type(config.execution).model_fields)
+        assert config.verifier.required and config.secrets.required and config.env
+    if kind != "benchmark":
+        assert config.env and config.secrets and config.experiment_branch == "experiment"
+
+
+def test_the_submit_preflight_takes_our_starters(osmosis, workspace):
+    """`eval submit` reads layout, config and rollout before it would log in; it fails there and not earlier."""
+    done = osmosis(workspace, "eval", "submit", "configs/eval/minimal-local.toml", "--yes")
+    assert json.loads(done.stderr.splitlines()[-1])["error"]["code"] == "AUTH_REQUIRED"
+
+
+def test_dataset_validate_takes_the_rows(osmosis, workspace):
+    done = osmosis(workspace, "dataset", "validate", "data/multiply.jsonl")
+    assert done.returncode == 0 and json.loads(done.stdout)["data"]["valid"], done.stderr
+
+
+def test_state_of_the_client_is_ignored_and_the_lock_is_not(workspace):
+    put(
+        workspace,
+        {
+            ".osmosis/evals/x/logs.txt": "x",
+            "rollouts/minimal-local/.venv/pyvenv.cfg": "x",
+            ".env": "K=v",
+            "rollouts/minimal-local/x.egg-info/PKG": "x",
+        },
+    )
+    from tests.template.builders import git
+
+    assert git(workspace, "status", "--short") == ""
+    assert git(workspace, "ls-files", ".osmosis").split() == [
+        ".osmosis/template-ignore", ".osmosis/template.json", ".osmosis/template.lock.toml",
+    ]  # fmt: skip
