@@ -5,8 +5,10 @@ Call `database.read()` or `database.write()` for a connection and hand it to the
 room imports SQLAlchemy.
 """
 
+from sqlalchemy.engine import Connection
+
 from gitsync.store.database import Database
 from gitsync.store.rows import Page, new_id
 from gitsync.store.seal import Sealer
 
-__all__ = ["Database", "Page", "Sealer", "new_id"]
+__all__ = ["Connection", "Database", "Page", "Sealer", "new_id"]

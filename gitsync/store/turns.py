@@ -103,21 +103,23 @@ def guard(db: Connection, turn: Turn) -> None:
 
 def finish(db: Connection, turn: Turn, *, now: datetime, **values: Any) -> None:
     """End the turn: all that was requested when it began is done. After `guard`."""
+    usual: dict[str, Any] = {
+        "done": turn.requested,
+        "owed_since": sa.case((workspaces.c.requested > turn.requested, clock()), else_=None),
+        "owner": None,
+        "expires_at": None,
+        "not_before": None,
+        "hold": None,
+        "failures": 0,
+        "lag_looks": 0,
+        "suspect": None,
+        "last_error": None,
+        "last_look_at": now,
+    }
     db.execute(
         workspaces.update()
         .where(workspaces.c.id == turn.workspace_id, workspaces.c.fence == turn.fence)
-        .values(
-            done=turn.requested,
-            owed_since=sa.case((workspaces.c.requested > turn.requested, clock()), else_=None),
-            owner=None,
-            expires_at=None,
-            not_before=None,
-            hold=None,
-            failures=0,
-            lag_looks=0,
-            last_look_at=now,
-            **{"suspect": None, "last_error": None, **values},
-        )
+        .values(**(usual | values))
     )
 
 

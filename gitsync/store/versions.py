@@ -17,11 +17,13 @@ from gitsync.records import Assessment, RolloutVersion, Version
 from gitsync.store.rows import Page, page_by_id, record
 from gitsync.store.tables import (
     assessments,
+    branches,
     leases,
     pins,
     rollout_versions,
     version_branches,
     versions,
+    workspaces,
 )
 
 _CHUNK = 400  # parameters per IN list, far below every database's limit
@@ -87,6 +89,37 @@ def add_version(db: Connection, workspace_id: str, *, now: datetime, **values: A
         .returning(versions.c.id)
     )
     return int(added.scalar_one())
+
+
+def set_findings(
+    db: Connection, version_id: int, *, findings: Sequence[dict[str, Any]], fingerprint: str
+) -> None:
+    """Replace the outer findings by those of a newer checker."""
+    db.execute(
+        versions.update()
+        .where(versions.c.id == version_id)
+        .values(findings=list(findings), fingerprint=fingerprint)
+    )
+
+
+def outdated(db: Connection, fingerprint: str, *, limit: int) -> list[tuple[str, str]]:
+    """Served versions that another checker assessed: workspace id and commit sha."""
+    rows = db.execute(
+        sa.select(versions.c.workspace_id, versions.c.commit_sha)
+        .join(
+            branches,
+            sa.and_(
+                branches.c.workspace_id == versions.c.workspace_id,
+                branches.c.published_sha == versions.c.commit_sha,
+                branches.c.state == "live",
+            ),
+        )
+        .join(workspaces, workspaces.c.id == versions.c.workspace_id)
+        .where(versions.c.fingerprint != fingerprint, workspaces.c.state == "active")
+        .distinct()
+        .limit(limit)
+    )
+    return [(row.workspace_id, row.commit_sha) for row in rows]
 
 
 def add_rollouts(db: Connection, version_id: int, rollouts: Sequence[NewRollout]) -> None:
@@ -398,8 +431,6 @@ def kept_shas(db: Connection, workspace_id: str) -> list[str]:
 
 def removable(db: Connection, *, before: datetime, now: datetime, limit: int) -> list[int]:
     """Versions older than `before` that nothing refers to: no branch tip, no pin, no lease."""
-    from gitsync.store.tables import branches
-
     tip = sa.select(branches.c.published_sha).where(
         branches.c.workspace_id == versions.c.workspace_id,
         sa.or_(

@@ -1,0 +1,159 @@
+"""Where stored bytes lie: a local folder by default, an S3-compatible store by URL.
+
+Promise: when `put_file` returns, a local object survives a power cut (file and folders are synced;
+decision 4: obstore itself does not). Keys are made by us, never taken from outside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import obstore
+from obstore.exceptions import NotFoundError
+from obstore.store import LocalStore, S3Store
+
+from gitsync.errors import ConfigError, GitSyncError
+
+PIECE = 256 * 1024
+
+
+class ObjectMissing(GitSyncError):
+    """An object that a row names is not in the store."""
+
+    code = "OBJECT_MISSING"
+
+
+class StoreUnavailable(GitSyncError):
+    """The artifact store does not answer, or refuses."""
+
+    code = "ARTIFACT_STORE_UNAVAILABLE"
+    transient = True
+
+
+def artifact_key(digest: str) -> str:
+    """The key of an artifact by its sha256."""
+    return f"artifacts/{digest[:2]}/{digest}.tar"
+
+
+def pack_key(workspace_id: str, name: str) -> str:
+    """The key of an incremental pack."""
+    return f"packs/{workspace_id}/{name}.pack"
+
+
+def _part(start: int, length: int | None) -> obstore.GetOptions:
+    if length is not None:
+        return {"range": (start, start + length)}
+    return {"range": {"offset": start}} if start else {}
+
+
+class Bucket:
+    """One object store."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        endpoint: str | None = None,
+        region: str = "us-east-1",
+        access_key_id: str | None = None,
+        secret_access_key: str | None = None,
+    ) -> None:
+        self._root: Path | None = None
+        self._store: LocalStore | S3Store
+        try:
+            if url.startswith("s3://"):
+                options: dict[str, str] = {"region": region}
+                if endpoint:
+                    options |= {"endpoint": endpoint, "virtual_hosted_style_request": "false"}
+                if access_key_id and secret_access_key:
+                    options |= {
+                        "access_key_id": access_key_id,
+                        "secret_access_key": secret_access_key,
+                    }
+                self._store = S3Store.from_url(
+                    url,
+                    config=options,  # type: ignore[arg-type]
+                    client_options={"allow_http": bool(endpoint and endpoint[:5] == "http:")},
+                )
+            elif "://" in url:
+                raise ConfigError("GITSYNC_ARTIFACT_STORE must be a folder or an s3:// URL.")
+            else:
+                self._root = Path(url)
+                self._root.mkdir(parents=True, exist_ok=True)
+                self._store = LocalStore(self._root)
+        except (OSError, ValueError, obstore.exceptions.BaseError) as e:
+            raise ConfigError(f"The artifact store {url} cannot be opened: {e}") from e
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Store a file, replacing what is there."""
+        try:
+            obstore.put(self._store, key, path)
+            if self._root is not None:
+                self._sync(key)
+        except (OSError, obstore.exceptions.BaseError) as e:
+            raise StoreUnavailable(f"The artifact store refused {key}: {type(e).__name__}.") from e
+
+    def _sync(self, key: str) -> None:
+        target = (self._root or Path()) / key
+        for path in (target, *list(target.parents)[: key.count("/") + 1]):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def size(self, key: str) -> int | None:
+        """Bytes of an object, None if it is not there."""
+        try:
+            return int(obstore.head(self._store, key)["size"])
+        except (NotFoundError, FileNotFoundError):
+            return None
+        except obstore.exceptions.BaseError as e:
+            raise StoreUnavailable(f"The artifact store failed: {type(e).__name__}.") from e
+
+    def pieces(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """The bytes of an object, or a part of it."""
+        try:
+            yield from map(bytes, self._get(key, start, length).stream(min_chunk_size=PIECE))
+        except (NotFoundError, FileNotFoundError) as e:
+            raise ObjectMissing(f"The stored object {key} is missing.") from e
+        except obstore.exceptions.BaseError as e:
+            raise StoreUnavailable(f"The artifact store failed: {type(e).__name__}.") from e
+
+    def _get(self, key: str, start: int, length: int | None) -> obstore.GetResult:
+        return obstore.get(self._store, key, options=_part(start, length))
+
+    async def apieces(
+        self, key: str, *, start: int = 0, length: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """As `pieces`, for answers of the web server."""
+        options: dict[str, object] = {}
+        if start or length is not None:
+            options["range"] = {"offset": start} if length is None else (start, start + length)
+        try:
+            result = await obstore.get_async(self._store, key, options=options)  # type: ignore[arg-type]
+            async for piece in result.stream(min_chunk_size=PIECE):
+                yield bytes(piece)
+        except (NotFoundError, FileNotFoundError) as e:
+            raise ObjectMissing(f"The stored object {key} is missing.") from e
+
+    def delete(self, key: str) -> None:
+        """Remove an object; one that is not there is fine."""
+        try:
+            obstore.delete(self._store, key)
+        except (NotFoundError, FileNotFoundError):
+            return
+        except obstore.exceptions.BaseError as e:
+            raise StoreUnavailable(f"The artifact store failed: {type(e).__name__}.") from e
+
+    def sweep_leftovers(self) -> int:
+        """Remove half-written files (`NAME#N`) that a killed local store left behind."""
+        removed = 0
+        if self._root is not None:
+            for path in self._root.rglob("*#*"):
+                if path.is_file():
+                    path.unlink(missing_ok=True)
+                    removed += 1
+        return removed

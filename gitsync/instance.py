@@ -1,0 +1,188 @@
+"""One running gitsync: its settings and its owners, built once and handed to stories and doors."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gitsync.artifacts import Bucket
+from gitsync.errors import ConfigError, StoreError
+from gitsync.git.address import AddressPolicy
+from gitsync.git.remote import Network
+from gitsync.pool import Pool
+from gitsync.settings import Settings
+from gitsync.signals import Signals, Waker
+from gitsync.store import Database, Sealer, migrate, new_id
+from gitsync.store.seal import new_key
+
+MIB = 1024 * 1024
+
+
+def _no_point(_name: str) -> None:
+    """Where a test may stop us; nothing in production."""
+
+
+def utc_now() -> datetime:
+    """The only clock of the service."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Everything a story needs. `boot` names this start; `at` marks crash points for tests."""
+
+    settings: Settings
+    database: Database
+    sealer: Sealer
+    bucket: Bucket
+    pool: Pool
+    network: Network
+    signals: Signals
+    boot: str
+    stopping: threading.Event = field(default_factory=threading.Event)
+    at: Callable[[str], None] = _no_point
+    now: Callable[[], datetime] = utc_now
+    wake: Waker = field(default_factory=Waker)
+
+    @property
+    def repos(self) -> Path:
+        """Embedded repositories: primary data."""
+        return self.settings.data_dir / "repos"
+
+    @property
+    def mirrors(self) -> Path:
+        """Mirrors of external remotes: caches."""
+        return self.settings.data_dir / "mirrors"
+
+    @property
+    def staging(self) -> Path:
+        """Artifacts and packs before they are stored; empty when idle."""
+        return self.settings.data_dir / "staging"
+
+    def repository_of(self, workspace_id: str, *, is_embedded: bool) -> Path:
+        """Where the objects of a workspace lie."""
+        return (self.repos if is_embedded else self.mirrors) / f"{workspace_id}.git"
+
+    def close(self) -> None:
+        """End the worker processes and close the database."""
+        self.stopping.set()
+        self.pool.close()
+        self.database.close()
+
+
+class DataFolder:
+    """The data folder, owned by one server at a time on SQLite (decision 24)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for name in ("repos", "mirrors", "staging"):
+                (path / name).mkdir(exist_ok=True, mode=0o700)
+        except OSError as e:
+            raise ConfigError(
+                f"The data folder {path} (GITSYNC_DATA_DIR) cannot be used: {e.strerror}."
+            ) from e
+        self._descriptor: int | None = None
+
+    def lock(self) -> None:
+        """Hold the folder until `unlock`, or until this process ends."""
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            os.close(descriptor)
+            raise StoreError(
+                f"Another gitsync server uses the data folder {self.path}. Stop it, or give this "
+                "one its own folder with GITSYNC_DATA_DIR."
+            ) from e
+        self._descriptor = descriptor
+
+    def unlock(self) -> None:
+        """Let another server in."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def secret_key(self) -> str:
+        """The key made at the first start, for those who set none; mode 0600."""
+        path = self.path / "secret.key"
+        if path.exists():
+            return path.read_text().strip()
+        key = new_key()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(key + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        return key
+
+
+def make_sealer(settings: Settings, folder: DataFolder) -> Sealer:
+    """The sealer with the operator's keys, or with the one in the data folder."""
+    return Sealer(settings.secret_keys or (folder.secret_key(),))
+
+
+def make_network(settings: Settings) -> Network:
+    """What the settings say about outgoing connections."""
+    if settings.ca_bundle is not None and not settings.ca_bundle.is_file():
+        raise ConfigError(f"GITSYNC_CA_BUNDLE: there is no file {settings.ca_bundle}.")
+    return Network(
+        policy=AddressPolicy.of(settings.allowed_hosts),
+        ca_bundle=settings.ca_bundle,
+        proxy=settings.proxy or "",
+        look_seconds=settings.look_deadline_s,
+        look_refs=settings.max_refs,
+    )
+
+
+def make_bucket(settings: Settings) -> Bucket:
+    """The artifact store the settings name."""
+    secret = settings.s3_secret_access_key
+    return Bucket(
+        settings.artifact_url,
+        endpoint=settings.s3_endpoint,
+        region=settings.s3_region,
+        access_key_id=settings.s3_access_key_id,
+        secret_access_key=secret.get_secret_value() if secret else None,
+    )
+
+
+def open_instance(
+    settings: Settings,
+    folder: DataFolder,
+    *,
+    at: Callable[[str], None] = _no_point,
+    now: Callable[[], datetime] = utc_now,
+) -> Instance:
+    """Open all owners and bring the schema up to date; the caller holds the folder's lock."""
+    sealer, network, bucket = (
+        make_sealer(settings, folder),
+        make_network(settings),
+        make_bucket(settings),
+    )
+    signals = Signals()
+    database = Database(settings.sqlalchemy_url, after_commit=signals.notify)
+    migrate.upgrade(database, now=now())
+    pool = Pool(
+        processes=settings.check_processes,
+        memory_bytes=settings.check_memory_mb * MIB,
+        deadline_s=settings.check_deadline_s,
+    )
+    return Instance(
+        settings=settings,
+        database=database,
+        sealer=sealer,
+        bucket=bucket,
+        pool=pool,
+        network=network,
+        signals=signals,
+        boot=new_id("boot"),
+        at=at,
+        now=now,
+    )

@@ -1,0 +1,164 @@
+"""The objects behind a workspace: its repository, what is pinned in it, the packs beside it.
+
+Promise: an embedded repository is primary data, a mirror is a cache; both come back from stored
+packs when they are lost or damaged (decision 6). Functions here run inside the workspace's turn
+unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gitsync.artifacts.bucket import pack_key
+from gitsync.git.child import Guard
+from gitsync.git.lock import RepoLock
+from gitsync.git.mirror import Mirror, export_pack, import_pack
+from gitsync.git.objects import has_commit
+from gitsync.git.refs import pin, set_branch
+from gitsync.git.storage import make_bare
+from gitsync.instance import Instance
+from gitsync.records import Workspace
+from gitsync.store import objects, workspaces
+
+LOCK_WAIT_S = 30.0
+
+
+def repository_of(instance: Instance, workspace: Workspace) -> Path:
+    """Where the objects of a workspace lie."""
+    return instance.repository_of(workspace.id, is_embedded=workspace.is_embedded)
+
+
+@contextmanager
+def held_repository(instance: Instance, workspace: Workspace) -> Iterator[Guard]:
+    """Hold the repository's lock (a mirror's alone, an embedded one shared with pushes).
+
+    The guard is for git children: it makes them inherit the lock and records their group.
+    """
+    path = repository_of(instance, workspace)
+    with RepoLock(path).held(wait=LOCK_WAIT_S, shared=workspace.is_embedded) as descriptor:
+        yield child_guard(instance, workspace.id, lock_fd=descriptor)
+
+
+def child_guard(instance: Instance, workspace_id: str | None, *, lock_fd: int | None) -> Guard:
+    """A guard that keeps a row per running child, so that a restart can end orphans."""
+
+    def started(pgid: int) -> None:
+        with instance.database.write() as db:
+            objects.note_child(
+                db,
+                pgid=pgid,
+                boot=instance.boot,
+                workspace_id=workspace_id,
+                started=start_time(pgid) or "",
+                now=instance.now(),
+            )
+
+    def ended(pgid: int) -> None:
+        with instance.database.write() as db:
+            objects.drop_child(db, pgid=pgid, boot=instance.boot)
+
+    return Guard(lock_fd=lock_fd, on_start=started, on_end=ended, cancel=instance.stopping)
+
+
+def start_time(pid: int) -> str | None:
+    """The kernel's start time of a process: with its id, this names it beyond reuse."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()[19]
+
+
+def store_pack(
+    instance: Instance,
+    workspace: Workspace,
+    sha: str,
+    *,
+    shallow: tuple[str, ...],
+    guard: Guard,
+) -> tuple[str, list[str], int] | None:
+    """Store what this commit adds to the packs already stored: key, new frontier, bytes.
+
+    None if it is covered. The caller adds the row in its publish transaction.
+    """
+    with instance.database.read() as db:
+        rows = objects.packs_of(db, workspace.id)
+        heads = {b.head_sha for b in workspaces.list_branches(db, workspace.id)}
+    frontier: list[str] = rows[-1]["tips"] if rows else []
+    if sha in frontier:
+        return None
+    repo = repository_of(instance, workspace)
+    have = [tip for tip in frontier if has_commit(repo, tip)]
+    path = instance.staging / f"{secrets.token_hex(8)}.pack"
+    size = 0
+    try:
+        with path.open("wb") as file:
+            for piece in export_pack(repo, [sha], have, guard=guard):
+                size += len(piece)
+                file.write(piece)
+        key = pack_key(workspace.id, f"{len(rows):06d}-{sha}")
+        instance.bucket.put_file(key, path)
+    finally:
+        path.unlink(missing_ok=True)
+    return key, [sha, *(tip for tip in have if tip in heads)], size
+
+
+def is_usable(path: Path) -> bool:
+    """True if there is a repository at all; damage shows when it is read."""
+    return (path / "HEAD").is_file() and (path / "objects").is_dir()
+
+
+def rebuild(instance: Instance, workspace: Workspace, guard: Guard) -> int:
+    """Make a lost repository again from its stored packs; how many there were."""
+    path = repository_of(instance, workspace)
+    if path.exists():
+        Mirror(path).remove()
+    make_bare(path)
+    with instance.database.read() as db:
+        rows = objects.packs_of(db, workspace.id)
+        branches = workspaces.list_branches(db, workspace.id)
+    for row in rows:
+        if row["shallow"]:
+            (path / "shallow").write_text("".join(f"{sha}\n" for sha in row["shallow"]))
+        import_pack(path, instance.bucket.pieces(row["object_key"]), guard=guard)
+    for sha in {tip for row in rows for tip in row["tips"]}:
+        pin(path, sha)
+    if workspace.is_embedded:
+        for branch in branches:
+            if branch.state == "live" and branch.head_sha and has_commit(path, branch.head_sha):
+                set_branch(path, branch.name, branch.head_sha)
+    return len(rows)
+
+
+def ensure_repository(instance: Instance, workspace: Workspace) -> Path:
+    """The repository for a reader, outside a turn; a lost one is rebuilt first."""
+    path = repository_of(instance, workspace)
+    if not is_usable(path):
+        with RepoLock(path).held(wait=LOCK_WAIT_S) as descriptor:
+            if not is_usable(path):
+                rebuild(
+                    instance, workspace, child_guard(instance, workspace.id, lock_fd=descriptor)
+                )
+    return path
+
+
+def sweep(instance: Instance) -> dict[str, int]:
+    """At the start of the only server: end orphans, remove what a killed server left."""
+    ended = staged = 0
+    with instance.database.write() as db:
+        children = objects.take_children(db)
+    for pgid, started in children:
+        if started and start_time(pgid) == started:
+            with suppress(ProcessLookupError):
+                os.killpg(pgid, signal.SIGKILL)
+                ended += 1
+    for leftover in instance.staging.iterdir():
+        if leftover.is_file():
+            leftover.unlink(missing_ok=True)
+            staged += 1
+    return {"children": ended, "staged": staged, "objects": instance.bucket.sweep_leftovers()}

@@ -1,0 +1,166 @@
+"""What happens, as it happens: Server-Sent Events, or the same as JSON (decision 34)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Annotated, Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+from sse_starlette import EventSourceResponse
+
+from gitsync.errors import InvalidInput
+from gitsync.instance import Instance
+from gitsync.records import Event, Role
+from gitsync.store import events, workspaces
+from gitsync.web import wire
+from gitsync.web.auth import Caller, CallerDep, InstanceDep, Waits, check_access
+from gitsync.web.idempotency import IdempotentRoute
+from gitsync.web.query import Wait
+
+router = APIRouter(tags=["events"], route_class=IdempotentRoute)
+
+BATCH = 200
+ROUND_S = 15.0
+
+
+def _scope(instance: Instance, caller: Caller, workspace: str | None) -> list[str] | None:
+    """The workspaces whose events the caller sees; None is all."""
+    if workspace is not None:
+        return [check_access(instance, caller, workspace, Role.READER).id]
+    if caller.token.role is not None:
+        return list(caller.token.workspaces)
+    if caller.is_admin or caller.user is None:
+        return None if caller.is_admin else []
+    found: list[str] = []
+    after: str | None = None
+    with instance.database.read() as db:
+        while True:
+            page = workspaces.list_workspaces(db, limit=200, after=after, user_id=caller.user.id)
+            found += [w.id for w in page.items]
+            after = page.next
+            if after is None:
+                return found
+
+
+def _after(instance: Instance, scope: list[str] | None, after: int) -> tuple[list[Event], bool]:
+    """The events after an id, and whether some before them are gone for good."""
+    with instance.database.read() as db:
+        first, last = events.first_event_id(db), events.last_event_id(db)
+        is_lost = after > last or (first > 0 and 0 <= after < first - 1)
+        found = events.events_after(db, after, workspaces=scope, limit=BATCH)
+    return found, is_lost
+
+
+def _found(instance: Instance, scope: list[str] | None, after: int) -> list[Event] | None:
+    return _after(instance, scope, after)[0] or None
+
+
+@router.get(
+    "/events",
+    responses={
+        200: {
+            "description": "Events after an id, oldest first.",
+            "content": {"application/json": {}, "text/event-stream": {}},
+        }
+    },
+)
+async def stream(
+    request: Request,
+    instance: InstanceDep,
+    caller: CallerDep,
+    after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    workspace: Annotated[str | None, Query(max_length=60)] = None,
+    wait: Wait = 0,
+) -> Response:
+    """SSE for clients that accept `text/event-stream` (resumes after `Last-Event-ID`), else JSON.
+
+    An id that is too old is answered by `reset`: load the state anew and go on from `last_id`.
+    """
+    scope = await anyio.to_thread.run_sync(_scope, instance, caller, workspace)
+    is_sse = "text/event-stream" in request.headers.get("accept", "")
+    resumed = request.headers.get("last-event-id") if is_sse else None
+    if resumed is not None:
+        if not resumed.isascii() or not resumed.isdigit() or len(resumed) > 15:
+            raise InvalidInput("Last-Event-ID must be the id of an event.", field="Last-Event-ID")
+        after = int(resumed)
+    waits: Waits = request.app.state.waits
+    if is_sse:
+        if after is None:
+            after = await anyio.to_thread.run_sync(_last, instance)
+        waits.enter(caller.token.id)
+        return EventSourceResponse(
+            _events(request, instance, caller, scope, workspace, after), ping=15, send_timeout=30
+        )
+    return JSONResponse(await _as_json(instance, caller, waits, scope, after or 0, wait))
+
+
+def _last(instance: Instance) -> int:
+    with instance.database.read() as db:
+        return events.last_event_id(db)
+
+
+async def _as_json(
+    instance: Instance,
+    caller: Caller,
+    waits: Waits,
+    scope: list[str] | None,
+    after: int,
+    wait: float,
+) -> dict[str, Any]:
+    found, is_lost = await anyio.to_thread.run_sync(_after, instance, scope, after)
+    if not found and not is_lost and wait > 0:
+        waits.enter(caller.token.id)
+        try:
+            late = await instance.signals.wait_for(
+                partial(_found, instance, scope, after),
+                seconds=min(wait, instance.settings.wait_max_s),
+            )
+        finally:
+            waits.leave(caller.token.id)
+        found = late or []
+    last = await anyio.to_thread.run_sync(_last, instance)
+    return {
+        "items": [wire.event_json(event) for event in found],
+        "reset": is_lost,
+        "last_id": found[-1].id if found else min(last, max(after, 0)) if not is_lost else last,
+    }
+
+
+async def _events(
+    request: Request,
+    instance: Instance,
+    caller: Caller,
+    scope: list[str] | None,
+    workspace: str | None,
+    after: int,
+) -> AsyncIterator[dict[str, str]]:
+    waits: Waits = request.app.state.waits
+    try:
+        found, is_lost = await anyio.to_thread.run_sync(_after, instance, scope, after)
+        if is_lost:
+            after = await anyio.to_thread.run_sync(_last, instance)
+            yield {"event": "reset", "id": str(after), "data": json.dumps({"last_id": after})}
+            found = []
+        while not instance.stopping.is_set():
+            for event in found:
+                after = event.id
+                yield {
+                    "event": event.type,
+                    "id": str(event.id),
+                    "data": json.dumps(wire.event_json(event)),
+                }
+            if len(found) < BATCH:
+                late = await instance.signals.wait_for(
+                    partial(_found, instance, scope, after), seconds=ROUND_S
+                )
+                found = late or []
+                if not found:
+                    scope = await anyio.to_thread.run_sync(_scope, instance, caller, workspace)
+            else:
+                found, _ = await anyio.to_thread.run_sync(_after, instance, scope, after)
+    finally:
+        waits.leave(caller.token.id)

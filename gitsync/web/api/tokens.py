@@ -1,0 +1,77 @@
+"""Tokens: who am I, make, list, revoke."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from gitsync.errors import NotFound
+from gitsync.records import Role
+from gitsync.store import people
+from gitsync.web import wire
+from gitsync.web.auth import CallerDep, InstanceDep, PersonDep, check_access
+from gitsync.web.idempotency import IdempotentRoute
+from gitsync.web.query import Body
+
+router = APIRouter(tags=["tokens"], route_class=IdempotentRoute)
+Id = Annotated[str, Path(max_length=60, pattern="^[a-z0-9_]+$")]
+
+
+class TokenBody(Body):
+    """A token for the caller, or a machine token for workspaces the caller administers."""
+
+    name: str = Field(min_length=1, max_length=200)
+    expires_in_days: float | None = Field(None, gt=0, le=3650)
+    role: Literal["read", "push", "executor"] | None = None
+    workspaces: list[str] = Field(default_factory=list, max_length=1000)
+
+
+@router.get("/whoami")
+def whoami(caller: CallerDep) -> dict[str, Any]:
+    """The caller and the token in use."""
+    return {
+        "user": None if caller.user is None else wire.user_json(caller.user),
+        "token": wire.token_json(caller.token),
+    }
+
+
+@router.get("/tokens")
+def list_tokens(instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
+    """The caller's tokens, and the machine tokens they made."""
+    with instance.database.read() as db:
+        found = people.list_tokens(db, caller.id)
+    items = [wire.token_json(token) for token in found]
+    return {"items": items, "total_count": len(items), "has_more": False, "next": None}
+
+
+@router.post("/tokens", status_code=201)
+def create(body: TokenBody, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
+    """Make a token; its secret is shown this once."""
+    now = instance.now()
+    for workspace_id in body.workspaces:
+        check_access(instance, caller, workspace_id, Role.ADMIN)
+    expires = None if body.expires_in_days is None else now + timedelta(days=body.expires_in_days)
+    with instance.database.write() as db:
+        token, secret = people.add_token(
+            db,
+            name=body.name,
+            user_id=caller.id if body.role is None else None,
+            role=body.role,
+            workspaces=body.workspaces if body.role is not None else (),
+            expires_at=expires,
+            created_by=caller.id,
+            now=now,
+        )
+    return {"token": wire.token_json(token), "secret": secret}
+
+
+@router.delete("/tokens/{token_id}", status_code=204)
+def revoke(token_id: Id, instance: InstanceDep, caller: PersonDep) -> None:
+    """Revoke a token of one's own, or a machine token one made."""
+    with instance.database.write() as db:
+        if token_id not in {token.id for token in people.list_tokens(db, caller.id)}:
+            raise NotFound("There is no such token.")
+        people.revoke_token(db, token_id, now=instance.now())

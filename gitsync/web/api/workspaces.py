@@ -1,0 +1,305 @@
+"""Workspaces: create, connect, change, try, end; members and secrets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from gitsync import connect
+from gitsync.errors import Forbidden, NotFound
+from gitsync.instance import Instance
+from gitsync.records import Role, Workspace
+from gitsync.store import Page, people, turns, workspaces
+from gitsync.sync import triggers
+from gitsync.web import wire
+from gitsync.web.auth import (
+    AdminOf,
+    CallerDep,
+    InstanceDep,
+    OwnerOf,
+    PersonDep,
+    ReaderOf,
+    role_in,
+)
+from gitsync.web.idempotency import IdempotentRoute
+from gitsync.web.query import Body, WindowDep
+
+router = APIRouter(tags=["workspaces"], route_class=IdempotentRoute)
+
+
+class CredentialBody(Body):
+    """A credential: the secret, the path of a file, or a key to be generated."""
+
+    kind: Literal["token", "password", "ssh"]
+    username: str | None = Field(None, max_length=200)
+    secret: str | None = Field(None, max_length=64_000)
+    path: str | None = Field(None, max_length=4_000)
+    known_hosts: str | None = Field(None, max_length=64_000)
+    generate_key: bool = False
+
+    def given(self) -> connect.GivenCredential:
+        """As the story wants it."""
+        return connect.GivenCredential(**self.model_dump())
+
+
+class ConnectBody(Body):
+    """An existing repository."""
+
+    clone_url: str = Field(max_length=2_000)
+    credential: CredentialBody | None = None
+
+
+class CreateBody(Body):
+    """A new workspace."""
+
+    name: str = Field(max_length=200)
+    identity: str | None = Field(None, max_length=140)
+    provider: Literal["embedded", "github", "generic"] = "embedded"
+    connect: ConnectBody | None = None
+    default_branch: str | None = Field(None, max_length=1_000)
+    watch: Literal["default", "all"] = "default"
+
+
+class ChangeBody(Body):
+    """What can be changed of a workspace."""
+
+    name: str | None = Field(None, max_length=200)
+    identity: str | None = Field(None, max_length=140)
+    default_branch: str | None = Field(None, max_length=1_000)
+    watch: Literal["default", "all"] | None = None
+    accept_harbor_native: bool | None = None
+
+
+class TryBody(Body):
+    """A remote to try out."""
+
+    clone_url: str = Field(max_length=2_000)
+    credential: CredentialBody | None = None
+
+
+class RotateBody(Body):
+    """How long the present secret still verifies."""
+
+    overlap_s: float = Field(86_400, ge=0, le=30 * 86_400)
+
+
+class MemberBody(Body):
+    """A member's role."""
+
+    role: Role
+
+
+def shown(instance: Instance, workspace: Workspace, **more: Any) -> dict[str, Any]:
+    """A workspace with its branches."""
+    with instance.database.read() as db:
+        branches = workspaces.list_branches(db, workspace.id)
+    return wire.workspace_json(workspace, branches, public_url=instance.settings.url, **more)
+
+
+def webhook_url(instance: Instance, workspace: Workspace) -> str:
+    """Where the provider sends its deliveries."""
+    return f"{instance.settings.url}/hooks/{workspace.provider}/{workspace.id}"
+
+
+@router.get("/workspaces")
+def list_workspaces(
+    instance: InstanceDep,
+    caller: CallerDep,
+    window: WindowDep,
+    identity: Annotated[str | None, Query(max_length=200)] = None,
+    name: Annotated[str | None, Query(max_length=200)] = None,
+) -> dict[str, Any]:
+    """The caller's workspaces; with `identity` or `name` the one that has it."""
+    with instance.database.read() as db:
+        if identity is not None or name is not None:
+            found = (
+                workspaces.find_by_identity(db, identity)
+                if identity is not None
+                else workspaces.find_by_name(db, name or "")
+            )
+            items = [found] if found and role_in(instance, caller, found.id) else []
+            page = Page(tuple(items), len(items), None)
+        else:
+            page = workspaces.list_workspaces(
+                db,
+                limit=window.limit,
+                after=window.after,
+                user_id=None if caller.is_admin or caller.user is None else caller.user.id,
+                only=caller.token.workspaces if caller.token.role is not None else None,
+            )
+        branches = workspaces.branches_of(db, [w.id for w in page.items])
+    return wire.page_json(
+        page,
+        [
+            wire.workspace_json(w, branches[w.id], public_url=instance.settings.url)
+            for w in page.items
+        ],
+    )
+
+
+@router.post("/workspaces", status_code=201)
+def create(body: CreateBody, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
+    """Create a workspace on the embedded host, or connect an existing repository."""
+    created = connect.create_workspace(
+        instance,
+        name=body.name,
+        identity=body.identity,
+        provider=body.provider,
+        clone_url=body.connect.clone_url if body.connect else None,
+        credential=body.connect.credential.given()
+        if body.connect and body.connect.credential
+        else None,
+        default_branch=body.default_branch,
+        watch=body.watch,
+        created_by=caller.id,
+    )
+    workspace = created.workspace
+    return shown(
+        instance,
+        workspace,
+        sync_id=created.sync_id,
+        webhook={"url": webhook_url(instance, workspace), "secret": created.webhook_secret},
+        public_key=created.public_key,
+        warnings=list(created.warnings),
+    )
+
+
+@router.post("/workspaces/test")
+def test_remote(body: TryBody, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
+    """Try a remote: DNS, TCP, TLS, authentication and ref, each by itself."""
+    credential = body.credential.given() if body.credential else None
+    return connect.try_remote(instance, body.clone_url, credential)
+
+
+@router.get("/workspaces/{workspace_id}")
+def show(workspace: ReaderOf, instance: InstanceDep) -> dict[str, Any]:
+    """One workspace."""
+    return shown(instance, workspace, webhook={"url": webhook_url(instance, workspace)})
+
+
+@router.patch("/workspaces/{workspace_id}")
+def change(body: ChangeBody, workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
+    """Change name, identity, branches or check options; a sync follows where it matters."""
+    given = body.model_dump(exclude_unset=True)
+    values: dict[str, Any] = {
+        key: given[key] for key in ("name", "identity", "watch") if given.get(key) is not None
+    }
+    if "default_branch" in given:
+        branch = given["default_branch"]
+        values["chosen_branch"] = None if branch is None else connect.full_ref(branch)
+    if given.get("accept_harbor_native") is not None:
+        values["settings"] = {
+            **workspace.settings,
+            "accept_harbor_native": given["accept_harbor_native"],
+        }
+    with instance.database.write() as db:
+        if values:
+            workspaces.change_workspace(db, workspace.id, **values)
+        turns.bump(db, workspace.id)
+        found = workspaces.get_workspace(db, workspace.id)
+    instance.wake(workspace.id)
+    return shown(instance, found)
+
+
+@router.delete("/workspaces/{workspace_id}", status_code=204)
+def delete(workspace: OwnerOf, instance: InstanceDep) -> None:
+    """Delete a disconnected workspace with all its versions."""
+    connect.delete(instance, workspace)
+
+
+@router.post("/workspaces/{workspace_id}/suspend")
+def suspend(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
+    """Stop following the repository; published versions stay served."""
+    return shown(instance, connect.suspend(instance, workspace))
+
+
+@router.post("/workspaces/{workspace_id}/resume")
+def resume(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
+    """Follow the repository again."""
+    return shown(instance, connect.resume(instance, workspace))
+
+
+@router.post("/workspaces/{workspace_id}/disconnect")
+def disconnect(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
+    """Forget the repository and its credential; published versions stay readable."""
+    return shown(instance, connect.disconnect(instance, workspace))
+
+
+@router.post("/workspaces/{workspace_id}/test")
+def test_workspace(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
+    """Try the connected remote with its stored credential."""
+    return connect.try_workspace(instance, workspace)
+
+
+@router.put("/workspaces/{workspace_id}/credential")
+def put_credential(
+    body: CredentialBody, workspace: AdminOf, instance: InstanceDep
+) -> dict[str, Any]:
+    """Replace the credential; the remote is tried at once."""
+    return {"public_key": connect.set_credential(instance, workspace, body.given())}
+
+
+@router.post("/workspaces/{workspace_id}/webhook-secret/rotate")
+def rotate(
+    workspace: AdminOf, instance: InstanceDep, body: RotateBody | None = None
+) -> dict[str, Any]:
+    """A new webhook secret; the present one verifies until the overlap ends."""
+    overlap = timedelta(seconds=(body or RotateBody(overlap_s=86_400)).overlap_s)
+    triggers.active(workspace)
+    secret = connect.rotate_webhook_secret(instance, workspace, overlap=overlap)
+    return {"url": webhook_url(instance, workspace), "secret": secret}
+
+
+# -- members --------------------------------------------------------------------------------------
+
+
+@router.get("/workspaces/{workspace_id}/members")
+def list_members(workspace: ReaderOf, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
+    """The members and their roles."""
+    with instance.database.read() as db:
+        found = people.list_members(db, workspace.id)
+    items = [{**wire.user_json(user), "role": role.value} for user, role in found]
+    return {"items": items, "total_count": len(items), "has_more": False, "next": None}
+
+
+@router.put("/workspaces/{workspace_id}/members/{email}")
+def put_member(
+    email: str, body: MemberBody, workspace: AdminOf, instance: InstanceDep, caller: CallerDep
+) -> dict[str, Any]:
+    """Add a member or change a role; only owners make owners."""
+    if body.role is Role.OWNER and role_in(instance, caller, workspace.id) is not Role.OWNER:
+        raise Forbidden("Only an owner makes owners.")
+    with instance.database.write() as db:
+        user = people.find_user(db, email)
+        if user is None:
+            raise NotFound(f"There is no user with this address: {email[:320]}.", field="email")
+        present = people.role_of(db, workspace.id, user.id)
+        if present is Role.OWNER and role_in(instance, caller, workspace.id) is not Role.OWNER:
+            raise Forbidden("Only an owner changes the role of an owner.")
+        people.set_member(db, workspace.id, user.id, body.role, now=instance.now())
+    return {**wire.user_json(user), "role": body.role.value}
+
+
+@router.delete("/workspaces/{workspace_id}/members/{email}", status_code=204)
+def delete_member(email: str, workspace: AdminOf, instance: InstanceDep, caller: CallerDep) -> None:
+    """Take a member away; the last owner stays."""
+    with instance.database.write() as db:
+        user = people.find_user(db, email)
+        if user is None:
+            raise NotFound("There is no such member.")
+        present = people.role_of(db, workspace.id, user.id)
+        if present is Role.OWNER and role_in(instance, caller, workspace.id) is not Role.OWNER:
+            raise Forbidden("Only an owner removes an owner.")
+        people.remove_member(db, workspace.id, user.id)
+
+
+@router.get("/workspaces/{workspace_id}/tokens")
+def machine_tokens(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
+    """Machine tokens that reach the workspace."""
+    with instance.database.read() as db:
+        found = people.list_machine_tokens(db, workspace.id)
+    items = [wire.token_json(token) for token in found]
+    return {"items": items, "total_count": len(items), "has_more": False, "next": None}

@@ -1,0 +1,58 @@
+"""Parameters that many paths share."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from gitsync.errors import InvalidInput
+from gitsync.model import Sha
+
+_AFTER = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+
+
+class Body(BaseModel):
+    """A request body: unknown keys are refused, so that a typo is not silently ignored."""
+
+    model_config = ConfigDict(extra="forbid", str_max_length=100_000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_nul(cls, value: Any) -> Any:
+        if isinstance(value, dict) and any("\0" in v for v in value.values() if isinstance(v, str)):
+            raise ValueError("text may not hold NUL characters")
+        return value
+
+
+class Window:
+    """`?limit=&after=`: which piece of a list."""
+
+    def __init__(
+        self,
+        limit: Annotated[int, Query(ge=1, le=200, description="Most items to return.")] = 50,
+        after: Annotated[
+            str | None, Query(description="`next` of the piece before.", max_length=200)
+        ] = None,
+    ) -> None:
+        if after is not None and not _AFTER.fullmatch(after):
+            raise InvalidInput("after must be the value of `next`.", field="after")
+        self.limit, self.after = limit, after
+
+
+WindowDep = Annotated[Window, Depends()]
+Wait = Annotated[
+    float, Query(ge=0, le=3600, description="Seconds to wait for an outcome; at most 60 count.")
+]
+
+
+def full_sha(
+    sha: Annotated[str, Path(description="A full commit sha.", pattern="^[0-9a-fA-F]{40}$")],
+) -> Sha:
+    """The commit sha of the path."""
+    return Sha.parse(sha)
+
+
+ShaDep = Annotated[Sha, Depends(full_sha)]
