@@ -25,3 +25,12 @@ def pytest_runtest_makereport(item, call):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def live(tmp_path_factory):
+    """One server for all tests of this process that need nothing special of it."""
+    from tests.live import live_server
+
+    with live_server(tmp_path_factory.mktemp("live")) as found:
+        yield found
