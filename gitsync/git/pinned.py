@@ -290,6 +290,8 @@ def exchange(remote: Remote, network: Network) -> Iterator[Exchange]:
     except httpcore.ProxyError as e:
         raise RemoteUnreachable(f"The proxy refuses: {printable(str(e))}.", step="proxy") from e
     except (httpcore.RemoteProtocolError, httpcore.LocalProtocolError) as e:
+        if "disconnected" in str(e):
+            raise RemoteUnreachable(f"{remote.host} hung up.", step="http") from e
         raise RemoteMalformed(f"{remote.host}: {printable(str(e), limit=200)}.", step="http") from e
     except (httpcore.NetworkError, OSError) as e:
         raise RemoteUnreachable(

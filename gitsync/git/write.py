@@ -198,7 +198,7 @@ def push(
 ) -> None:
     """Push a commit to a branch of a remote; `RefMoved` unless the tip there is `expected`.
 
-    Repeating a push that arrived raises `RefMoved` too: look first, after an answer was lost.
+    Repeating a push that arrived, because its answer was lost, succeeds and changes nothing.
     """
     _must_follow(repo, ref, new, expected)
     limits = limits or ChildLimits(seconds=120)
