@@ -16,7 +16,7 @@ from pygit2.enums import ObjectType
 
 from gitsync.errors import Conflict, GitSyncError, NotFound
 from gitsync.git.odb import ObjectStore
-from gitsync.model import Finding
+from gitsync.model import CheckOptions, Finding, Report
 from gitsync.template import select_workspace
 from gitsync.template.catalogue import Catalogue, builtin
 from gitsync.template.diff import file_patches
@@ -96,6 +96,19 @@ def apply_locally(
         return Applied(plan, False)
     apply_plan(root, plan)
     return Applied(plan, bool(plan.changes))
+
+
+def review(tree: Tree, plan: Plan, *, options: CheckOptions | None = None) -> Report:
+    """What the check says of the tree as the plan would make it."""
+    from gitsync.check import inspect  # half a second that only a dry run needs
+
+    return inspect(plan.overlay(tree), options=options)
+
+
+def all_findings(report: Report) -> tuple[Finding, ...]:
+    """Outer findings and those of the entrypoints, in one order."""
+    inner = [f for r in report.rollouts for f in r.findings]
+    return tuple(sorted((*report.findings, *inner), key=lambda f: f.order))
 
 
 def export_template(target: Path, *, catalogue: Catalogue | None = None) -> int:

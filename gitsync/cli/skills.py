@@ -6,14 +6,15 @@ damaged or incomplete.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gitsync.apply import apply_locally, find_checkout, local_blobs
-from gitsync.cli.template import DryOption, JsonOption, PathOption, show, told
+from gitsync.cli import output
+from gitsync.cli.options import JsonOption
+from gitsync.cli.template import DryOption, PathOption, checked, show
 from gitsync.errors import InvalidInput
 from gitsync.template.catalogue import builtin
 from gitsync.template.disk import DiskTree
@@ -60,21 +61,19 @@ def _words(state: SkillState) -> str:
 @skills_app.command("list")
 def list_all(path: PathOption = Path(), as_json: JsonOption = False) -> None:
     """Skills that are installed, that can be installed, and those of your own."""
-    with told(as_json=as_json):
-        states = list_skills(DiskTree(find_checkout(path)), builtin())
+    states = list_skills(DiskTree(find_checkout(path)), builtin())
     if as_json:
         items = [s.to_json() for s in states]
-        print(json.dumps({"schema_version": 1, "items": items, "total_count": len(items)}))
+        output.emit({"schema_version": 1, "items": items, "total_count": len(items)})
         return
     for state in states:
-        print(f"{printable(state.name):<22}{_words(state)}")
+        output.say(f"{printable(state.name):<22}{_words(state)}")
 
 
 @skills_app.command("check")
 def check(path: PathOption = Path(), as_json: JsonOption = False) -> None:
     """Look for damaged links and missing files; exit 1 if there are any."""
-    with told(as_json=as_json):
-        states = list_skills(DiskTree(find_checkout(path)), builtin())
+    states = list_skills(DiskTree(find_checkout(path)), builtin())
     problems = [s for s in states if s.is_installed and (s.damage or s.missing)]
     hints = [s for s in states if not s.is_installed and s.damage]
     if as_json:
@@ -83,12 +82,14 @@ def check(path: PathOption = Path(), as_json: JsonOption = False) -> None:
             "ok": not problems,
             "items": [s.to_json() for s in states if s.is_installed or s.damage],
         }
-        print(json.dumps(body))
+        output.emit(body)
     else:
         for state in [*problems, *hints]:
             for line in (*state.damage, *(f"{p} is missing" for p in state.missing)):
-                print(f"{printable(state.name)}: {printable(line)}")
-        print("Run gitsync skills repair." if problems else "All installed skills are complete.")
+                output.say(f"{printable(state.name)}: {printable(line)}")
+        output.say(
+            "Run gitsync skills repair." if problems else "All installed skills are complete."
+        )
     if problems:
         raise typer.Exit(1)
 
@@ -102,17 +103,15 @@ def install(
     as_json: JsonOption = False,
 ) -> None:
     """Add skills and their links, and name them in AGENTS.md."""
-    with told(as_json=as_json):
-        root = find_checkout(path)
-        mode = SkillMode.COPY if copy else SkillMode.LINK
-        applied = apply_locally(
-            root,
-            lambda tree: plan_install(
-                tree, builtin(), names, mode=mode, read_blob=local_blobs(root)
-            ),
-            is_dry=dry_run,
-        )
-    show(applied, as_json=as_json)
+    root = find_checkout(path)
+    mode = SkillMode.COPY if copy else SkillMode.LINK
+    applied = apply_locally(
+        root,
+        lambda tree: plan_install(tree, builtin(), names, mode=mode, read_blob=local_blobs(root)),
+        is_dry=dry_run,
+        check=checked(root),
+    )
+    show(applied)
 
 
 @skills_app.command("upgrade")
@@ -126,20 +125,20 @@ def upgrade(
     as_json: JsonOption = False,
 ) -> None:
     """Bring installed skills to the present version; your edits stay."""
-    with told(as_json=as_json):
-        root = find_checkout(path)
-        applied = apply_locally(
-            root,
-            lambda tree: plan_upgrade(
-                tree,
-                builtin(),
-                names or (),
-                on_conflict=OnConflict.BESIDE if beside else OnConflict.REPORT,
-                read_blob=local_blobs(root),
-            ),
-            is_dry=dry_run,
-        )
-    show(applied, as_json=as_json)
+    root = find_checkout(path)
+    applied = apply_locally(
+        root,
+        lambda tree: plan_upgrade(
+            tree,
+            builtin(),
+            names or (),
+            on_conflict=OnConflict.BESIDE if beside else OnConflict.REPORT,
+            read_blob=local_blobs(root),
+        ),
+        is_dry=dry_run,
+        check=checked(root),
+    )
+    show(applied)
 
 
 @skills_app.command("uninstall")
@@ -151,16 +150,16 @@ def uninstall(
     as_json: JsonOption = False,
 ) -> None:
     """Remove skills that gitsync installed; files of your own stay."""
-    with told(as_json=as_json):
-        root = find_checkout(path)
-        applied = apply_locally(
-            root,
-            lambda tree: plan_uninstall(
-                tree, builtin(), names, force=force, read_blob=local_blobs(root)
-            ),
-            is_dry=dry_run,
-        )
-    show(applied, as_json=as_json)
+    root = find_checkout(path)
+    applied = apply_locally(
+        root,
+        lambda tree: plan_uninstall(
+            tree, builtin(), names, force=force, read_blob=local_blobs(root)
+        ),
+        is_dry=dry_run,
+        check=checked(root),
+    )
+    show(applied)
 
 
 @skills_app.command("repair")
@@ -173,13 +172,14 @@ def repair(
     as_json: JsonOption = False,
 ) -> None:
     """Mend links that a clone without symlinks turned into text files or copies."""
-    with told(as_json=as_json):
-        if copy and link:
-            raise InvalidInput("Choose --copy or --link.", field="mode")
-        mode = SkillMode.COPY if copy else SkillMode.LINK if link else None
-        applied = apply_locally(
-            find_checkout(path),
-            lambda tree: plan_repair(tree, builtin(), mode=mode, force=force),
-            is_dry=dry_run,
-        )
-    show(applied, as_json=as_json)
+    if copy and link:
+        raise InvalidInput("Choose --copy or --link.", field="mode")
+    mode = SkillMode.COPY if copy else SkillMode.LINK if link else None
+    root = find_checkout(path)
+    applied = apply_locally(
+        root,
+        lambda tree: plan_repair(tree, builtin(), mode=mode, force=force),
+        is_dry=dry_run,
+        check=checked(root),
+    )
+    show(applied)

@@ -1,15 +1,13 @@
 """`gitsync template`: starters, updates and the export, on a local checkout.
 
 Promise: exit 0 done (or a dry run without conflict), 1 a conflict or an error, 2 usage. With
-`--json` one document goes to stdout; errors go to stderr. Text from files is escaped.
+`--json` one JSON object goes to stdout; failures are told by `gitsync.cli`.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,16 +15,22 @@ import typer
 
 from gitsync.apply import (
     Applied,
+    all_findings,
     apply_locally,
     edits,
     export_template,
     find_checkout,
     local_blobs,
+    review,
 )
-from gitsync.errors import GitSyncError, InvalidInput
+from gitsync.cli import output
+from gitsync.cli.options import JsonOption
+from gitsync.errors import InvalidInput
+from gitsync.model import Finding
 from gitsync.template import select_workspace
 from gitsync.template.catalogue import Starter, builtin
 from gitsync.template.disk import DiskTree
+from gitsync.template.plan import Plan
 from gitsync.template.selection import use_starter
 from gitsync.template.starter import plan_starter, plan_workspace
 from gitsync.template.threeway import OnConflict
@@ -41,7 +45,6 @@ template_app = typer.Typer(
 PathOption = Annotated[
     Path, typer.Option("--path", help="Any folder of the checkout; default: here.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 DryOption = Annotated[
     bool, typer.Option("--dry-run", help="Show plan, diffs and findings; write nothing.")
 ]
@@ -50,25 +53,10 @@ SetOption = Annotated[
 ]
 
 
-@contextmanager
-def told(*, as_json: bool) -> Iterator[None]:
-    """Turn what stops us into one message and exit code 1, or 2 for malformed values."""
-    try:
-        yield
-    except GitSyncError as e:
-        if as_json:
-            body = {"error": e.message, "message": e.message, "code": e.code}
-            body |= {"field": e.details["field"]} if "field" in e.details else {}
-            print(json.dumps(body), file=sys.stderr)
-        else:
-            print(f"gitsync: {printable(e.message)}", file=sys.stderr)
-        raise typer.Exit(2 if isinstance(e, InvalidInput) else 1) from e
-
-
-def show(applied: Applied, *, as_json: bool, next_steps: tuple[str, ...] = ()) -> None:
+def show(applied: Applied, *, next_steps: tuple[str, ...] = ()) -> None:
     """Print what was done or would be, and leave with the exit code that says it."""
     plan = applied.plan
-    if as_json:
+    if output.is_json():
         body: dict[str, Any] = {"schema_version": 1, "written": applied.is_written}
         body |= plan.to_json()
         body["diffs"] = [
@@ -77,7 +65,7 @@ def show(applied: Applied, *, as_json: bool, next_steps: tuple[str, ...] = ()) -
         ]
         body["findings"] = [f.to_json() for f in applied.findings]
         body["next_steps"] = list(next_steps) if applied.is_written else []
-        print(json.dumps(body, ensure_ascii=True))
+        output.emit(body)
     else:
         _show_text(applied, next_steps)
     if plan.conflicts:
@@ -86,25 +74,36 @@ def show(applied: Applied, *, as_json: bool, next_steps: tuple[str, ...] = ()) -
 
 def _show_text(applied: Applied, next_steps: tuple[str, ...]) -> None:
     plan = applied.plan
-    print(printable(plan.summary))
+    output.say(plan.summary)
     for step in plan.steps:
-        print(f"  {step.action.value:<9}{printable(step.path)}  ({printable(step.reason)})")
+        output.say(f"  {step.action.value:<9}{step.path}  ({step.reason})")
     for note in plan.notes:
-        print(f"  note     {printable(note)}")
+        output.say(f"  note     {note}")
     for _, patch in applied.diffs:
-        print()
-        for line in patch.decode("utf-8", "replace").removesuffix("\n").split("\n"):
-            print(printable(line))
-    for finding in applied.findings:
-        place = f"{finding.path}:{finding.line}:{finding.column}"
-        said = f"{finding.severity.value} {finding.code}: {finding.message}"
-        print(f"{printable(place)}: {printable(said)}")
+        output.say("", *say_patch(patch))
+    if applied.findings:
+        output.say("", "The check of the planned tree says:")
+        output.findings(f.to_json() for f in applied.findings)
     if plan.is_blocked:
-        print("Nothing was written because of the conflicts.")
+        output.say("Nothing was written because of the conflicts.")
     elif applied.is_written and next_steps:
-        print("Next:")
-        for line in next_steps:
-            print(f"  {line}")
+        output.say("Next:", *(f"  {line}" for line in next_steps))
+
+
+def say_patch(patch: bytes) -> list[str]:
+    """The lines of a patch."""
+    return patch.decode("utf-8", "replace").removesuffix("\n").split("\n")
+
+
+def checked(root: Path) -> Callable[[Plan], Iterable[Finding]]:
+    """What the check says of the checkout with a plan laid over it."""
+
+    def check(plan: Plan) -> Iterable[Finding]:
+        from gitsync.check import WorkingCopy  # half a second that only a dry run needs
+
+        return all_findings(review(WorkingCopy(root), plan))
+
+    return check
 
 
 def parse_set(values: list[str] | None) -> dict[str, str]:
@@ -136,24 +135,23 @@ def list_starters(as_json: JsonOption = False) -> None:
     starters = builtin().starters.values()
     if as_json:
         items = [_starter_json(s) for s in starters]
-        print(json.dumps({"schema_version": 1, "items": items, "total_count": len(items)}))
+        output.emit({"schema_version": 1, "items": items, "total_count": len(items)})
         return
     for starter in starters:
-        print(f"{starter.name:<26}{starter.description}")
+        output.say(f"{starter.name:<26}{starter.description}")
 
 
 @template_app.command("show")
 def show_starter(name: str, as_json: JsonOption = False) -> None:
     """One starter with its parameters."""
-    with told(as_json=as_json):
-        starter = builtin().starter(name)
-        if as_json:
-            print(json.dumps({"schema_version": 1, **_starter_json(starter)}))
-            return
-        print(f"{starter.name}: {starter.description}")
-        for parameter in starter.parameters.items:
-            default = json.dumps(parameter.default)
-            print(f"  --set {parameter.name}={default:<32}{parameter.description}")
+    starter = builtin().starter(name)
+    if as_json:
+        output.emit({"schema_version": 1, **_starter_json(starter)})
+        return
+    output.say(f"{starter.name}: {starter.description}")
+    for parameter in starter.parameters.items:
+        default = json.dumps(parameter.default)
+        output.say(f"  --set {parameter.name}={default:<32}{parameter.description}")
 
 
 @template_app.command("apply")
@@ -171,17 +169,17 @@ def apply_starter(
     as_json: JsonOption = False,
 ) -> None:
     """Add a starter to this checkout: a rollout, its two configs, shared data."""
-    with told(as_json=as_json):
-        catalogue = builtin()
-        use = use_starter(catalogue, name, parse_set(parameters), rollout=rollout)
-        root = find_checkout(path)
-        applied = apply_locally(
-            root,
-            lambda tree: plan_starter(tree, catalogue, use, force=force),
-            is_dry=dry_run,
-        )
+    catalogue = builtin()
+    use = use_starter(catalogue, name, parse_set(parameters), rollout=rollout)
+    root = find_checkout(path)
+    applied = apply_locally(
+        root,
+        lambda tree: plan_starter(tree, catalogue, use, force=force),
+        is_dry=dry_run,
+        check=checked(root),
+    )
     starter = catalogue.starter(name)
-    show(applied, as_json=as_json, next_steps=starter.at(starter.next_steps, use.rollout))
+    show(applied, next_steps=starter.at(starter.next_steps, use.rollout))
 
 
 @template_app.command("update")
@@ -203,24 +201,24 @@ def update(
     as_json: JsonOption = False,
 ) -> None:
     """Bring this checkout to the present template; your edits and deletions stay."""
-    with told(as_json=as_json):
-        catalogue = builtin()
-        given: Mapping[str, object] = parse_set(parameters)
-        root = find_checkout(path)
-        applied = apply_locally(
-            root,
-            lambda tree: plan_update(
-                tree,
-                catalogue,
-                parameters=given,
-                rollout=rollout,
-                restore=restore or (),
-                on_conflict=OnConflict.BESIDE if beside else OnConflict.REPORT,
-                read_blob=local_blobs(root),
-            ),
-            is_dry=dry_run,
-        )
-    show(applied, as_json=as_json)
+    catalogue = builtin()
+    given: Mapping[str, object] = parse_set(parameters)
+    root = find_checkout(path)
+    applied = apply_locally(
+        root,
+        lambda tree: plan_update(
+            tree,
+            catalogue,
+            parameters=given,
+            rollout=rollout,
+            restore=restore or (),
+            on_conflict=OnConflict.BESIDE if beside else OnConflict.REPORT,
+            read_blob=local_blobs(root),
+        ),
+        is_dry=dry_run,
+        check=checked(root),
+    )
+    show(applied)
 
 
 @template_app.command("adopt")
@@ -238,40 +236,38 @@ def adopt(
     as_json: JsonOption = False,
 ) -> None:
     """Add to an existing repository what is missing of a workspace; replace nothing."""
-    with told(as_json=as_json):
-        catalogue = builtin()
-        chosen = [] if without_skills else skills
-        selection = select_workspace(catalogue, [], chosen, parse_set(parameters))
-        applied = apply_locally(
-            find_checkout(path),
-            lambda tree: plan_workspace(tree, catalogue, selection),
-            is_dry=dry_run,
-        )
-    show(applied, as_json=as_json)
+    catalogue = builtin()
+    chosen = [] if without_skills else skills
+    selection = select_workspace(catalogue, [], chosen, parse_set(parameters))
+    root = find_checkout(path)
+    applied = apply_locally(
+        root,
+        lambda tree: plan_workspace(tree, catalogue, selection),
+        is_dry=dry_run,
+        check=checked(root),
+    )
+    show(applied)
 
 
 @template_app.command("diff")
 def diff(path: PathOption = Path(), as_json: JsonOption = False) -> None:
     """What you changed of the template's files, as a patch from its version to yours."""
-    with told(as_json=as_json):
-        patches = edits(DiskTree(find_checkout(path)))
+    patches = edits(DiskTree(find_checkout(path)))
     if as_json:
         items = [{"path": p, "patch": t.decode("utf-8", "replace")} for p, t in patches]
-        print(json.dumps({"schema_version": 1, "items": items, "total_count": len(items)}))
+        output.emit({"schema_version": 1, "items": items, "total_count": len(items)})
         return
     for _, patch in patches:
-        for line in patch.decode("utf-8", "replace").removesuffix("\n").split("\n"):
-            print(printable(line))
+        output.say(*say_patch(patch))
 
 
 @template_app.command("export")
 def export(target: Path, as_json: JsonOption = False) -> None:
     """Write the template as plain files; the `osmosis` command takes the folder as its source."""
-    with told(as_json=as_json):
-        count = export_template(target)
+    count = export_template(target)
     resolved = target.resolve()
     if as_json:
-        print(json.dumps({"schema_version": 1, "path": str(resolved), "files": count}))
+        output.emit({"schema_version": 1, "path": str(resolved), "files": count})
         return
-    print(f"{count} files in {resolved}")
-    print(f"export OSMOSIS_WORKSPACE_TEMPLATE_PATH={resolved}")
+    output.say(f"{count} files in {resolved}")
+    output.say(f"export OSMOSIS_WORKSPACE_TEMPLATE_PATH={resolved}")

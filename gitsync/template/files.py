@@ -52,6 +52,15 @@ def check_path(path: str) -> str:
     return path
 
 
+def check_existing(path: str) -> str:
+    """`path` itself if it may be deleted: whatever its characters, inside the tree, not Git's."""
+    parts = path.split("/")
+    if any(part in {"", ".", ".."} or "\0" in part or is_git_name(part) for part in parts):
+        shown = printable(path, limit=200)
+        raise InvalidInput(f"The path '{shown}' cannot be deleted.", field="path")
+    return path
+
+
 def check_link(path: str, target: str) -> str:
     """`target` itself if the link at `path` stays inside the tree, else `InvalidInput`.
 

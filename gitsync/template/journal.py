@@ -21,7 +21,7 @@ from typing import Any
 
 from gitsync.errors import Conflict, InvalidInput
 from gitsync.template.disk import FOLDER_FLAGS, JOURNAL, open_folder
-from gitsync.template.files import blob_id, check_path, parents
+from gitsync.template.files import blob_id, check_existing, check_path, parents
 from gitsync.template.plan import Plan, Side
 from gitsync.text import printable
 from gitsync.tree import Kind
@@ -99,7 +99,7 @@ def _moves(plan: Plan) -> list[_Move]:
         old = plan.before.get(path)
         if old is not None and not old.is_content:
             old = None  # a folder that deletions empty
-        moves.append(_Move(number, check_path(path), old, new))
+        moves.append(_Move(number, _checked(path, new), old, new))
     return moves
 
 
@@ -203,12 +203,16 @@ def _read_journal(journal: int) -> tuple[list[_Move], list[str]]:
     try:
         body = json.loads(raw)
         moves = [
-            _Move(n, check_path(m["path"]), _parse_side(m["old"]), _parse_side(m["new"]))
+            _Move(n, _checked(m["path"], m["new"]), _parse_side(m["old"]), _parse_side(m["new"]))
             for n, m in enumerate(body["moves"])
         ]
-        return moves, [check_path(folder) for folder in body["folders"]]
+        return moves, [check_existing(folder) for folder in body["folders"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise InvalidInput(f"{JOURNAL}/{_PREPARED} is damaged; look at it and remove it.") from e
+
+
+def _checked(path: str, new: object) -> str:
+    return check_existing(path) if new is None else check_path(path)
 
 
 def _parse_side(text: Any) -> Side | None:

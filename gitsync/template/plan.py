@@ -18,6 +18,7 @@ from gitsync.template.files import (
     Changes,
     OverlayTree,
     blob_id,
+    check_existing,
     check_path,
     entry_id,
     parents,
@@ -177,7 +178,7 @@ class Draft:
     def delete(self, path: str, reason: str) -> None:
         """Delete the file or link at `path`."""
         entry = self.tree.entry(path)
-        self._changes[check_path(path)] = (entry.kind if entry else Kind.FILE, None)
+        self._changes[check_existing(path)] = (entry.kind if entry else Kind.FILE, None)
         self.step(Action.DELETE, path, reason)
 
     def note(self, text: str) -> None:
