@@ -1,0 +1,602 @@
+"""Attributes: reading, setting and deleting them on every kind of value; identity and text."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+
+from gitsync.check.python import calls, classes
+from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python.machine import REGISTRY, SYS_MODULES, SYS_PATH, Frame, Machine
+from gitsync.check.python.values import (
+    FALSE,
+    NONE,
+    Alias,
+    Bound,
+    ClassObj,
+    Const,
+    Coroutine,
+    Decorator,
+    DictObj,
+    Ext,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    Method,
+    ModuleObj,
+    Names,
+    Namespace,
+    Opaque,
+    Partial,
+    PathValue,
+    Ref,
+    Super,
+    TupleValue,
+    Unknown,
+    Value,
+    Wrapped,
+)
+
+SPECIAL: dict[str, Value] = {
+    "typing.TYPE_CHECKING": FALSE,
+    "typing_extensions.TYPE_CHECKING": FALSE,
+    "sys.platform": Const("linux"),
+    "os.name": Const("posix"),
+    "os.sep": Const("/"),
+    "os.path.sep": Const("/"),
+    "posixpath.sep": Const("/"),
+    "os.pathsep": Const(":"),
+    "sys.modules": Names(SYS_MODULES),
+    "sys.path": Ref(SYS_PATH),
+    "sys.implementation.name": Const("cpython"),
+    "sys.flags.optimize": Const(0),
+    "sys.maxsize": Const(2**63 - 1),
+}
+_HOLDS_COMPONENT = frozenset({"workflow", "grader", "agent", "workflow_cls", "grader_cls"})
+
+
+def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:
+    """`owner.name`."""
+    if isinstance(owner, Unknown):
+        return owner
+    if isinstance(owner, Opaque):
+        return _of_opaque(m, frame, owner, name, node)
+    if isinstance(owner, Ext):
+        return of_external(m, frame, owner, name, node)
+    if isinstance(owner, Ref):
+        obj = m.obj(owner)
+        if isinstance(obj, ModuleObj):
+            return of_module(m, frame, owner, obj, name, node)
+        if isinstance(obj, ClassObj):
+            return of_class(m, frame, owner, obj, name, node)
+        if isinstance(obj, InstanceObj):
+            return _of_instance(m, frame, owner, obj, name, node)
+        if isinstance(obj, FunctionObj):
+            return _of_function(m, frame, owner, obj, name, node)
+        if name == "__class__":
+            return Ext(f"builtins.{'dict' if isinstance(obj, DictObj) else 'list'}", "c")
+        return Method(owner, name)
+    if isinstance(owner, Super):
+        return _of_super(m, frame, owner, name, node)
+    if isinstance(owner, PathValue):
+        return _of_path(owner, name)
+    if isinstance(owner, Const):
+        return _of_constant(m, frame, owner, name, node)
+    if isinstance(owner, TupleValue | Names | Coroutine):
+        return Method(owner, name)
+    return _of_wrapper(m, frame, owner, name, node)
+
+
+def _of_opaque(m: Machine, frame: Frame, owner: Opaque, name: str, node: ast.AST) -> Value:
+    kept = m.space(REGISTRY).values.get(f"attribute:{owner.path}.{name}")
+    if kept is not None:
+        return m.concrete(kept)
+    if owner.carries:
+        return m.unknown(frame, node, "an object that was given a component class hands it out")
+    if name in _HOLDS_COMPONENT and owner.path.startswith("osmosis_ai."):
+        return m.unknown(frame, node, "the backend hands out a component class")
+    m.may_raise(m.place(frame, node))
+    return Opaque(f"{owner.path}.{name}", third=owner.third, routed=owner.routed)
+
+
+def of_external(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.AST) -> Value:
+    """An attribute of something in the SDK or the standard library."""
+    path = f"{owner.path}.{name}"
+    if path in SPECIAL:
+        return SPECIAL[path]
+    if owner.kind == "m":
+        return _module_name(m, frame, owner, name, node)
+    if owner.path == "sys.version_info":
+        if name == "major":
+            return Const(3)
+        return Const(m.minor) if name == "minor" else Opaque("int()")
+    if owner.kind == "c":
+        if name in ("__name__", "__qualname__"):
+            return Const(owner.path.rpartition(".")[2])
+        if name == "__module__":
+            return Const(owner.path.rpartition(".")[0])
+        if name in ("__mro__", "__bases__"):
+            mro = classes.mro_of(m, owner)
+            parts = mro if name == "__mro__" else mro[1:2]
+            return TupleValue((*parts, Ext("builtins.object", "c")))
+        kept = m.space(REGISTRY).values.get(f"attribute:{path}")
+        if kept is not None:
+            return m.concrete(kept)
+        return Ext(path, "f" if path.startswith("builtins.") else "v")
+    if owner.kind == "v" and owner.path.startswith("builtins."):
+        return Ext(path, "f")
+    m.may_raise(m.place(frame, node))
+    return Ext(path, "v")
+
+
+def _module_name(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.AST) -> Value:
+    found = m.importer.exported(owner.path, name)
+    if found is not None:
+        return found
+    kept = m.space(REGISTRY).values.get(f"attribute:{owner.path}.{name}")
+    if kept is not None:
+        return m.concrete(kept)
+    if m.importer.knows_all_names(owner.path) and not name.startswith("__"):
+        raise m.error(
+            frame, node, "AttributeError", f"the module {owner.path} has no attribute '{name}'"
+        )
+    return Ext(f"{owner.path}.{name}", "v")
+
+
+def of_module(
+    m: Machine, frame: Frame, owner: Ref, obj: ModuleObj, name: str, node: ast.AST
+) -> Value:
+    """An attribute of a local module."""
+    found = obj.values.get(name)
+    if found is not None:
+        return m._settle(owner.oid, name, found, frame, node)
+    if name == "__dict__":
+        return Names(owner.oid)
+    if obj.taint is not None:
+        return obj.taint
+    if name == "__class__":
+        return Ext("types.ModuleType", "c")
+    hook = obj.values.get("__getattr__")
+    if hook is not None:
+        return calls.call(m, frame, m.concrete(hook), [Const(name)], {}, node)
+    if name in ("__doc__", "__loader__", "__spec__", "__builtins__"):
+        return Opaque()
+    raise m.error(
+        frame, node, "AttributeError", f"the module {obj.shown or obj.name} has no name '{name}'"
+    )
+
+
+def of_class(
+    m: Machine, frame: Frame, owner: Ref, obj: ClassObj, name: str, node: ast.AST
+) -> Value:
+    """An attribute of a class of the repository."""
+    if obj.taint is not None:
+        return obj.taint
+    simple: dict[str, Value] = {
+        "__name__": Const(obj.name),
+        "__qualname__": Const(obj.qualname),
+        "__abstractmethods__": m_frozenset(obj),
+    }
+    if name in simple and name not in obj.values:
+        if name == "__abstractmethods__":
+            return m.list_of([Const(n) for n in sorted(obj.abstract)], "frozenset")
+        return simple[name]
+    if name == "__dict__":
+        return Names(owner.oid)
+    if name == "__mro__":
+        return TupleValue((owner, *obj.mro, Ext("builtins.object", "c")))
+    if name == "__bases__":
+        return TupleValue(obj.bases)
+    if name == "__class__":
+        return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
+    if name == "__annotations__":
+        return Opaque()
+    found = _class_lookup(m, owner, name)
+    if found is None:
+        method = classes.meta_attribute(m, obj, name)
+        if method is not None:
+            if isinstance(method, Wrapped) and method.kind in ("property", "cached_property"):
+                return calls.call(m, frame, method.function, [owner], {}, node)
+            return calls.bind(m, method, owner)
+        if name in (
+            "mro",
+            "__subclasses__",
+            "register",
+            "__init_subclass__",
+            "__new__",
+            "__init__",
+            "__call__",
+            "__doc__",
+            "__eq__",
+            "__hash__",
+            "__repr__",
+            "__str__",
+            "__setattr__",
+            "__getattribute__",
+            "__delattr__",
+            "__subclasshook__",
+        ):
+            return Method(owner, name)
+        hook = classes.meta_attribute(m, obj, "__getattr__")
+        if hook is not None:
+            return calls.call(m, frame, hook, [owner, Const(name)], {}, node)
+        if any(not isinstance(p, Ref) and p not in _BARE for p in (*obj.mro, *obj.meta)):
+            return Opaque(f"{obj.name}.{name}")
+        raise m.error(frame, node, "AttributeError", f"the class {obj.name} has no '{name}'")
+    return _from_class(m, frame, found, owner, node)
+
+
+_BARE = (
+    *(Ext(p, "c") for p in BASES.values()),
+    Ext("abc.ABC", "c"),
+    Ext("abc.ABCMeta", "c"),
+    Ext("builtins.type", "c"),
+    Ext("builtins.object", "c"),
+    Ext("typing.Generic", "c"),
+)
+
+
+def m_frozenset(obj: ClassObj) -> Value:
+    """A stand-in that is replaced by a real set where it is read."""
+    return NONE
+
+
+def _class_lookup(m: Machine, cls: Value, name: str) -> Value | None:
+    """The raw attribute along the MRO; an opaque base hides what comes after it."""
+    for part in classes.mro_of(m, cls):
+        if isinstance(part, Ref):
+            obj = m.obj(part)
+            if isinstance(obj, ClassObj) and name in obj.values:
+                return m._settle_plain(part.oid, name)
+        elif isinstance(part, Ext):
+            kept = m.space(REGISTRY).values.get(f"attribute:{part.path}.{name}")
+            if kept is not None:
+                return m.concrete(kept)
+            if part.path in BASES.values() and name in ("run", "grade", "__init__"):
+                wanted = "run" if part.path == BASES["workflow"] else "grade"
+                if name in (wanted, "__init__"):
+                    return Ext(f"{part.path}.{name}", "f")
+    return None
+
+
+def _from_class(m: Machine, frame: Frame, found: Value, cls: Value, node: ast.AST) -> Value:
+    """A class attribute read through the class."""
+    if isinstance(found, Wrapped):
+        if found.kind == "staticmethod":
+            return found.function
+        if found.kind == "classmethod":
+            return Bound(found.function, cls)
+        return found
+    if isinstance(found, Ref):
+        obj = m.obj(found)
+        if isinstance(obj, InstanceObj):
+            method = classes.class_attribute(m, obj.cls, "__get__")
+            if method is not None:
+                bound = calls.bind(m, method, found)
+                return calls.call(m, frame, bound, [NONE, cls], {}, node)
+    return found
+
+
+def _of_instance(
+    m: Machine, frame: Frame, owner: Ref, obj: InstanceObj, name: str, node: ast.AST
+) -> Value:
+    if obj.taint is not None:
+        return obj.taint
+    if name == "__class__":
+        return obj.cls
+    if name == "__dict__":
+        return Names(owner.oid)
+    raw = _class_lookup(m, obj.cls, name)
+    if isinstance(raw, Wrapped) and raw.kind in ("property", "cached_property"):
+        return calls.call(m, frame, raw.function, [owner], {}, node)
+    if name in obj.values:
+        return m._settle(owner.oid, name, obj.values[name], frame, node)
+    if raw is not None:
+        if isinstance(raw, Ref):
+            descriptor = m.obj(raw)
+            if isinstance(descriptor, InstanceObj):
+                method = classes.class_attribute(m, descriptor.cls, "__get__")
+                if method is not None:
+                    bound = calls.bind(m, method, raw)
+                    return calls.call(m, frame, bound, [owner, obj.cls], {}, node)
+        return calls.bind(m, raw, owner)
+    hook = classes.class_attribute(m, obj.cls, "__getattr__")
+    if hook is not None:
+        return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
+    lineage = classes.mro_of(m, obj.cls)
+    if any(not isinstance(p, Ref) and p not in _BARE for p in lineage):
+        for part in lineage:
+            if not isinstance(part, Ref):
+                path = part.path if isinstance(part, Ext | Opaque) else "?"
+                return Opaque(f"{path}().{name}")
+    if name.startswith("__"):
+        return Method(owner, name)
+    shown = m.obj(obj.cls).name if isinstance(obj.cls, Ref) else "object"  # type: ignore[attr-defined]
+    raise m.error(frame, node, "AttributeError", f"the {shown} object has no attribute '{name}'")
+
+
+def _of_function(
+    m: Machine, frame: Frame, owner: Ref, obj: FunctionObj, name: str, node: ast.AST
+) -> Value:
+    if name in obj.values:
+        return m._settle(owner.oid, name, obj.values[name], frame, node)
+    if name == "__name__":
+        return Const(obj.name)
+    if name == "__qualname__":
+        return Const(obj.qualname)
+    if name == "__module__":
+        return m.space(obj.module).values.get("__name__", Opaque())
+    if name == "__globals__":
+        return Names(obj.module)
+    if name == "__dict__":
+        return Names(owner.oid)
+    if name == "__get__":
+        return Method(owner, name)
+    if name in ("__code__", "__closure__", "__defaults__", "__kwdefaults__"):
+        return m.unknown(frame, node, "the inside of a function is used")
+    if name.startswith("__"):
+        return Opaque()
+    raise m.error(frame, node, "AttributeError", f"the function {obj.name} has no '{name}'")
+
+
+def _of_super(m: Machine, frame: Frame, owner: Super, name: str, node: ast.AST) -> Value:
+    cls = owner.owner
+    instance = False
+    if isinstance(cls, Ref):
+        obj = m.obj(cls)
+        if isinstance(obj, InstanceObj):
+            cls = obj.cls
+            instance = True
+        elif isinstance(obj, ClassObj) and owner.after in obj.meta:
+            return _of_meta_super(m, owner, obj, name)
+    lineage = list(classes.mro_of(m, cls))
+    rest = lineage[lineage.index(owner.after) + 1 :] if owner.after in lineage else []
+    if not rest and owner.after not in lineage and isinstance(owner.after, Ref):
+        # `super().__new__(mcs, …)` in a metaclass: the owner is the metaclass itself.
+        rest = list(classes.mro_of(m, owner.after))[1:]
+    for part in rest:
+        if isinstance(part, Ref):
+            found_in = m.obj(part)
+            if isinstance(found_in, ClassObj) and name in found_in.values:
+                found = m._settle_plain(part.oid, name)
+                if isinstance(found, Wrapped) and found.kind in ("property", "cached_property"):
+                    return calls.call(m, frame, found.function, [owner.owner], {}, node)
+                if isinstance(found, Wrapped) and found.kind == "staticmethod":
+                    return found.function
+                if isinstance(found, Wrapped) and found.kind == "classmethod":
+                    return Bound(found.function, owner.owner if not instance else cls)
+                return Bound(found, owner.owner)
+        elif not isinstance(part, Ext):
+            return Opaque(f"super().{name}")
+    return Method(owner, name)
+
+
+def _of_meta_super(m: Machine, owner: Super, obj: ClassObj, name: str) -> Value:
+    metas = list(obj.meta)
+    for part in metas[metas.index(owner.after) + 1 :]:
+        found_in = m.obj(part) if isinstance(part, Ref) else None
+        if isinstance(found_in, ClassObj) and name in found_in.values:
+            return Bound(m._settle_plain(part.oid, name), owner.owner)  # type: ignore[attr-defined]
+    return Method(owner, name)
+
+
+def _of_path(owner: PathValue, name: str) -> Value:
+    text = owner.text
+    if name == "parent":
+        return PathValue(posixpath.dirname(text) or ".")
+    if name == "name":
+        return Const(posixpath.basename(text))
+    if name == "stem":
+        return Const(posixpath.splitext(posixpath.basename(text))[0])
+    if name == "suffix":
+        return Const(posixpath.splitext(text)[1])
+    if name == "parents":
+        parts: list[Value] = []
+        while text not in ("/", ".", "") and len(parts) < 64:
+            text = posixpath.dirname(text)
+            parts.append(PathValue(text))
+        return TupleValue(tuple(parts))
+    return Method(owner, name)
+
+
+def _of_constant(m: Machine, frame: Frame, owner: Const, name: str, node: ast.AST) -> Value:
+    if name == "__class__":
+        return Ext(f"builtins.{type(owner.value).__name__}", "c")
+    if not hasattr(owner.value, name):
+        kind = type(owner.value).__name__
+        raise m.error(frame, node, "AttributeError", f"a {kind} has no attribute '{name}'")
+    return Method(owner, name)
+
+
+def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:
+    if isinstance(owner, Wrapped):
+        if name in ("setter", "deleter"):
+            return Decorator("keep", (("function", owner),))
+        if name in ("getter", "__func__", "fget", "func", "__wrapped__"):
+            return owner.function
+        return Method(owner, name)
+    if isinstance(owner, Bound):
+        if name == "__func__":
+            return owner.function
+        if name == "__self__":
+            return owner.owner
+        return get(m, frame, owner.function, name, node)
+    if isinstance(owner, Partial):
+        if name == "func":
+            return owner.function
+        return Opaque()
+    if isinstance(owner, Alias):
+        if name == "__origin__":
+            return owner.origin
+        if name == "__args__":
+            return TupleValue(owner.args)
+        return get(m, frame, owner.origin, name, node)
+    return Opaque()
+
+
+# -- setting and deleting --------------------------------------------------------------------
+
+
+def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: ast.AST) -> None:
+    """`owner.name = value`."""
+    if isinstance(owner, Ref):
+        obj = m.obj(owner)
+        if isinstance(obj, InstanceObj):
+            raw = _class_lookup(m, obj.cls, name)
+            if isinstance(raw, Wrapped) and raw.kind == "property":
+                return
+            hook = classes.class_attribute(m, obj.cls, "__setattr__")
+            if hook is not None:
+                calls.call(m, frame, calls.bind(m, hook, owner), [Const(name), value], {}, node)
+                return
+        if isinstance(obj, ClassObj):
+            hook = classes.meta_attribute(m, obj, "__setattr__")
+            if hook is not None:
+                calls.call(m, frame, hook, [owner, Const(name), value], {}, node)
+                return
+            if name == "__abstractmethods__":
+                changed = m.state.change(owner.oid)
+                assert isinstance(changed, ClassObj)
+                items = calls.strings_of(m, frame, value, node)
+                if items is None:
+                    changed.doubt = m.unknown(frame, node, "the abstract methods are set by hand")
+                else:
+                    changed.abstract = frozenset(items)
+                return
+            if name in ("__bases__", "__class__"):
+                changed = m.state.change(owner.oid)
+                assert isinstance(changed, ClassObj)
+                changed.doubt = m.unknown(frame, node, "the bases are changed afterwards")
+                return
+            if name == "__qualname__" or name == "__module__" or name == "__name__":
+                _rename(m, frame, owner, name, value, node)
+                return
+        if isinstance(obj, Namespace):
+            m.store(owner.oid, name, value)
+            return
+        raise m.error(frame, node, "AttributeError", f"no attribute '{name}' can be set here")
+    if isinstance(owner, Opaque | Ext):
+        path = owner.path
+        key = f"attribute:{path}.{name}"
+        registry = m.space(REGISTRY)
+        if classes.touches(m.state, value) or key in registry.values or isinstance(owner, Ext):
+            m.store(REGISTRY, key, value)
+        if isinstance(owner, Ext) and path in BASES.values():
+            m.store(
+                REGISTRY, "doubt", m.unknown(frame, node, "the SDK's own class is changed here")
+            )
+
+
+def _rename(m: Machine, frame: Frame, owner: Ref, name: str, value: Value, node: ast.AST) -> None:
+    changed = m.state.change(owner.oid)
+    assert isinstance(changed, ClassObj)
+    if not isinstance(value, Const) or not isinstance(value.value, str):
+        if name != "__name__":
+            changed.doubt = m.unknown(frame, node, "the class is renamed")
+    elif name == "__qualname__":
+        changed.qualname = value.value
+    elif name == "__module__":
+        changed.module = classes.shown_module(m, frame, value.value)
+        changed.values["__module__"] = value
+    else:
+        changed.name = value.value
+
+
+def remove(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> None:
+    """`del owner.name`."""
+    if isinstance(owner, Ref):
+        obj = m.obj(owner)
+        if isinstance(obj, Namespace):
+            if name in obj.values:
+                changed = m.state.change(owner.oid)
+                assert isinstance(changed, Namespace)
+                changed.values.pop(name)
+            elif obj.taint is None and not isinstance(obj, InstanceObj):
+                raise m.error(frame, node, "AttributeError", f"there is no '{name}' to delete")
+
+
+# -- text, paths, identity, versions ---------------------------------------------------------
+
+
+def as_text(m: Machine, value: Value) -> str | None:
+    """`str(value)` if it is certain."""
+    if isinstance(value, Const):
+        text = str(value.value)
+        return text if len(text) < 65536 else None
+    if isinstance(value, PathValue):
+        return value.text
+    if isinstance(value, Ref):
+        obj = m.obj(value)
+        if isinstance(obj, InstanceObj) and classes.class_attribute(m, obj.cls, "__str__") is None:
+            cls = m.obj(obj.cls) if isinstance(obj.cls, Ref) else None
+            inner = obj.values.get("value")
+            if isinstance(cls, ClassObj) and classes.is_enum(cls) and isinstance(inner, Const):
+                if Ext("enum.StrEnum") in cls.mro:
+                    return str(inner.value)
+    return None
+
+
+def join_path(left: Value, right: Value) -> Value | None:
+    """`Path / "name"`."""
+    if isinstance(left, PathValue):
+        if isinstance(right, Const) and isinstance(right.value, str):
+            return PathValue(posixpath.normpath(posixpath.join(left.text, right.value)))
+        if isinstance(right, PathValue):
+            return PathValue(posixpath.normpath(posixpath.join(left.text, right.text)))
+        return Opaque("pathlib.Path()")
+    return None
+
+
+def identical(m: Machine, left: Value, right: Value) -> bool | None:
+    """`left is right` if it is certain."""
+    if isinstance(left, Opaque | Unknown) or isinstance(right, Opaque | Unknown):
+        return None
+    if isinstance(left, Const) and isinstance(right, Const):
+        if left == right:
+            single = left.value is None or left.value is ... or isinstance(left.value, bool)
+            return True if single else None
+        return False
+    if isinstance(left, Ref) and isinstance(right, Ref):
+        return left.oid == right.oid
+    if isinstance(left, Ext) and isinstance(right, Ext):
+        if left.path == right.path:
+            return True
+        return False if left.kind in "cfm" and right.kind in "cfm" else None
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Ext) and one.kind == "v":
+            return None
+        if isinstance(one, Const) and one.value is None and not isinstance(other, Const):
+            return False
+    if type(left) is not type(right):
+        return False
+    return None
+
+
+def compare_version(m: Machine, op: ast.cmpop, left: Value, right: Value) -> bool | None:
+    """`sys.version_info` against a tuple."""
+    if isinstance(right, Ext) and right.path == "sys.version_info":
+        mirrored: dict[type[ast.cmpop], ast.cmpop] = {
+            ast.Lt: ast.Gt(),
+            ast.Gt: ast.Lt(),
+            ast.LtE: ast.GtE(),
+            ast.GtE: ast.LtE(),
+        }
+        left, right, op = right, left, mirrored.get(type(op), op)
+    if not (isinstance(left, Ext) and left.path == "sys.version_info"):
+        return None
+    if not isinstance(right, TupleValue):
+        return None
+    wanted = tuple(i.value if isinstance(i, Const) else None for i in right.items)
+    if not wanted or not all(isinstance(w, int) for w in wanted):
+        return None
+    have = (3, m.minor)
+    numbers = tuple(w for w in wanted if isinstance(w, int))
+    if numbers[:2] == have and len(numbers) > 2:
+        return None
+    less = have[: len(numbers)] < numbers[:2] if numbers[:2] != have else False
+    # Equal so far: the real version has more parts, so it is the greater one.
+    greater = not less
+    return greater if isinstance(op, ast.Gt | ast.GtE) else less
+
+
+__all__ = ["ListObj", "facts", "get", "put", "remove"]

@@ -1,0 +1,520 @@
+"""One check from start to end: the fatal codes, the import, the roles, then the warnings."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+
+from gitsync.check.python import warn
+from gitsync.check.python.contracts import Breach, breaches
+from gitsync.check.python.facts import CLASS_NAMES
+from gitsync.check.python.files import Files
+from gitsync.check.python.imports import ROOT, Importer, import_names
+from gitsync.check.python.machine import (
+    REGISTRY,
+    SYS_MODULES,
+    SYS_PATH,
+    Machine,
+    monotonic,
+)
+from gitsync.check.python.project import Project, normalised, read_project
+from gitsync.check.python.roles import Agreed, World, agree, examine
+from gitsync.check.python.source import LimitHit, Sources
+from gitsync.check.python.values import Const, ListObj, Namespace, Place, Value
+from gitsync.model import CheckOptions, EntrypointReport, Finding, Severity, Verdict
+from gitsync.text import printable
+from gitsync.tree import Tree
+
+ROLES = ("workflow", "grader")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAt:
+    """Where a config names the rollout and the entrypoint; lines and columns count from 1."""
+
+    path: str
+    rollout_line: int
+    rollout_column: int
+    entrypoint_line: int
+    entrypoint_column: int
+
+
+class Fatal(Exception):
+    """A finding that ends the check."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.code)
+        self.finding = finding
+
+
+class Check:
+    """The state of one check; `run` is called once."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        rollout: str,
+        entrypoint: str,
+        options: CheckOptions,
+        named_at: NamedAt | None,
+    ) -> None:
+        self.files = Files(tree)
+        self.rollout = rollout
+        self.entrypoint = entrypoint
+        self.options = options
+        self.named_at = named_at
+        self.findings: list[Finding] = []
+        self.names: dict[str, str | None] = {"workflow": None, "grader": None}
+        self.sources: Sources | None = None
+        self.folder = f"rollouts/{rollout}"
+
+    # -- findings ----------------------------------------------------------------------------
+
+    def add(
+        self,
+        code: str,
+        severity: Severity,
+        place: Place,
+        subject: str,
+        what: str,
+        fix: str,
+    ) -> Finding:
+        """Record a finding once; the place's column is turned into characters."""
+        finding = self.make(code, severity, place, subject, what, fix)
+        same = (code, finding.path, finding.line, finding.column, subject)
+        if not any((f.code, f.path, f.line, f.column, f.subject) == same for f in self.findings):
+            self.findings.append(finding)
+        return finding
+
+    def make(
+        self, code: str, severity: Severity, place: Place, subject: str, what: str, fix: str
+    ) -> Finding:
+        """A finding whose texts are safe to show."""
+        column = place.column
+        if self.sources is not None:
+            column = self.sources.column(place.path, place.line, column)
+        return Finding(
+            code,
+            severity,
+            place.path,
+            max(place.line, 1),
+            max(column, 1),
+            printable(subject, limit=300),
+            printable(f"{what}. {fix}.", limit=1500),
+        )
+
+    def fatal(self, code: str, place: Place, subject: str, what: str, fix: str) -> Fatal:
+        """A finding that ends the check."""
+        severity = Severity.UNRESOLVED if code == "source-limit" else Severity.ERROR
+        return Fatal(self.make(code, severity, place, subject, what, fix))
+
+    # -- the run -----------------------------------------------------------------------------
+
+    def run(self) -> EntrypointReport:
+        """Do the check."""
+        try:
+            entry, folder = self.locate()
+            self.folder_real = folder
+            project = read_project(self.files, folder, self.entrypoint)
+            self.about_project(project)
+            self.judge(entry, folder, project)
+        except Fatal as fatal:
+            self.findings = [f for f in self.findings if f.code == "missing-pyproject"]
+            self.findings.append(fatal.finding)
+            self.names = {"workflow": None, "grader": None}
+        except LimitHit as limit:
+            found = self.fatal(
+                "source-limit",
+                Place(limit.path or f"{self.folder}/{self.entrypoint}", 1, 1),
+                "",
+                f"This file was not checked to the end: {limit.reason}",
+                "Make it smaller or raise the limit of the check",
+            )
+            self.findings = [f for f in self.findings if f.code == "missing-pyproject"]
+            self.findings.append(found.finding)
+            self.names = {"workflow": None, "grader": None}
+        findings = tuple(sorted(self.findings, key=lambda f: f.order))
+        return EntrypointReport(
+            self.rollout,
+            self.entrypoint,
+            Verdict.of(findings),
+            self.names["workflow"],
+            self.names["grader"],
+            findings,
+        )
+
+    # -- where it is -------------------------------------------------------------------------
+
+    def _at_entrypoint(self) -> Place:
+        named = self.named_at
+        if named is not None:
+            return Place(named.path, named.entrypoint_line, named.entrypoint_column)
+        return Place(self.folder, 1, 1)
+
+    def locate(self) -> tuple[str, str]:
+        """(resolved entrypoint from the resolved rollout folder, that folder)."""
+        rollout, entrypoint = self.rollout, self.entrypoint
+        if "/" in rollout or "\\" in rollout or rollout in ("", ".", "..") or "\0" in rollout:
+            raise self.fatal(
+                "entrypoint-outside-rollout",
+                self._at_entrypoint(),
+                rollout,
+                f"The rollout name {rollout!r} is no name of a folder under rollouts",
+                "Write the folder's name only",
+            )
+        folder = self.files.resolve(self.folder)
+        if folder is None or not self.files.is_folder(self.folder):
+            named = self.named_at
+            place = Place("rollouts", 1, 1)
+            if named is not None:
+                place = Place(named.path, named.rollout_line, named.rollout_column)
+            raise self.fatal(
+                "rollout-missing",
+                place,
+                rollout,
+                f"There is no folder rollouts/{rollout} in the commit",
+                "Create it, or name an existing rollout",
+            )
+        if not self.files.is_file(f"{self.folder}/pyproject.toml"):
+            self.add(
+                "missing-pyproject",
+                Severity.WARNING,
+                Place(self.folder, 1, 1),
+                rollout,
+                f"The rollout {rollout} has no pyproject.toml",
+                "Add one that declares its dependencies",
+            )
+        return self._locate_file(entrypoint, folder), folder
+
+    def _locate_file(self, entrypoint: str, folder: str) -> str:
+        place = self._at_entrypoint()
+        parts = entrypoint.split("/")
+        steps = posixpath.normpath(entrypoint) if entrypoint else ""
+        if entrypoint.startswith("/") or "\0" in entrypoint or steps.startswith(".."):
+            raise self._outside(place)
+        if ".." in parts:
+            target = self.files.resolve(f"{self.folder}/{entrypoint}")
+            if target is None or not _inside(target, folder):
+                raise self._outside(place)
+        if not entrypoint.endswith(".py") or parts[-1] == ".py":
+            raise self.fatal(
+                "entrypoint-not-python",
+                place,
+                entrypoint,
+                f"The entrypoint {entrypoint} is no Python file",
+                "Name a file that ends in .py",
+            )
+        whole = f"{self.folder}/{entrypoint}"
+        real = self.files.resolve(whole)
+        if real is not None and not _inside(real, folder):
+            raise self._outside(place)
+        if real is None or not self.files.is_file(whole):
+            raise self.fatal(
+                "entrypoint-missing",
+                place,
+                entrypoint,
+                f"There is no file {entrypoint} in rollouts/{self.rollout}",
+                self._did_you_mean(),
+            )
+        if not real.endswith(".py"):
+            raise self.fatal(
+                "entrypoint-not-python",
+                place,
+                entrypoint,
+                f"The entrypoint {entrypoint} is a link to a file that is no Python file",
+                "Let it point to a file that ends in .py",
+            )
+        return real[len(folder) + 1 :] if folder else real
+
+    def _outside(self, place: Place) -> Fatal:
+        return self.fatal(
+            "entrypoint-outside-rollout",
+            place,
+            self.entrypoint,
+            f"The entrypoint {self.entrypoint} leads out of rollouts/{self.rollout}",
+            "Name a file inside the rollout folder",
+        )
+
+    def _did_you_mean(self) -> str:
+        here = sorted(n for n in self.files.names(self.folder) if n.endswith(".py"))
+        if not here:
+            return "Add the file, or correct the entrypoint in the config"
+        return f"Name a file that exists, such as {here[0]}"
+
+    # -- pyproject ---------------------------------------------------------------------------
+
+    def about_project(self, project: Project) -> None:
+        """Findings about `pyproject.toml` itself."""
+        path = f"{self.folder}/pyproject.toml"
+        if project.error is not None:
+            line, column, reason = project.error
+            self.add(
+                "bad-pyproject",
+                Severity.ERROR,
+                Place(path, line, column),
+                "",
+                f"pyproject.toml of the rollout {self.rollout} cannot be read: {reason}",
+                "Correct the file",
+            )
+        for line, column, name, target in project.outside:
+            self.add(
+                "outside-artifact",
+                Severity.ERROR,
+                Place(path, line, column),
+                name,
+                f"The dependency {name} lies at {target}, outside the rollout folder",
+                "Move it into the rollout folder, or depend on a published package",
+            )
+
+    # -- the import --------------------------------------------------------------------------
+
+    def judge(self, entry: str, folder: str, project: Project) -> None:
+        """Import abstractly and report what every possible import agrees on."""
+        options = self.options
+        self.sources = Sources(self.files, options, project.minor)
+        deadline = monotonic() + options.seconds_per_entrypoint
+        machine = Machine(self.sources, minor=project.minor, deadline=deadline, clock=monotonic)
+        installed: set[str] = set()
+        for requirement in project.dependencies or ():
+            installed |= import_names(normalised(requirement.name))
+        importer = Importer(machine, self.files, folder, frozenset(installed))
+        machine.importer = importer
+        _prepare(machine, folder)
+        path = f"{folder}/{entry}"
+        outcomes, oid = importer.load_entrypoint(entry)
+        worlds = examine(machine, outcomes, oid, path) if oid >= 0 else examine_failed(outcomes)
+        loaded = list(importer.loaded_files)
+        self._fatal_worlds(machine, worlds, path)
+        agreed = {role: self._agree(machine, worlds, role) for role in ROLES}
+        report = warn.Context(self, machine, importer, worlds, oid, path, project, loaded)
+        wiring = warn.wiring_of(report)
+        waived = warn.harbor(report, wiring, agreed)
+        for role in ROLES:
+            self._role(machine, worlds, role, agreed[role], report, wiring, waived)
+        warn.everything(report, wiring, self.names)
+
+    def _agree(self, machine: Machine, worlds: list[World], role: str) -> Agreed:
+        agreed = agree(worlds, role)
+        doubt = machine.overflow_doubt()
+        if doubt is not None and agreed.kind != "doubt":
+            return Agreed("doubt", "", doubt.place, doubt.reason)
+        return agreed
+
+    def _fatal_worlds(self, machine: Machine, worlds: list[World], path: str) -> None:
+        """All possible imports fail in the same way: that is the answer."""
+        if not worlds or any(w.raised is None for w in worlds) or machine.overflow is not None:
+            return
+        codes = {
+            w.raised.refused.code if w.raised and w.raised.refused else "import-error"
+            for w in worlds
+        }
+        if len(codes) > 1:
+            return
+        raised = worlds[0].raised
+        assert raised is not None
+        code = codes.pop()
+        if raised.refused is not None:
+            place = Place(raised.refused.path, raised.refused.line, raised.refused.column)
+            if code == "too-complex":
+                raise self.fatal(
+                    code,
+                    place,
+                    "",
+                    f"Python gives up on this file: {raised.reason}",
+                    "Split the deeply nested expression or block",
+                )
+            raise Fatal(
+                self.make_exact(
+                    code,
+                    place,
+                    f"This file is no valid Python: {raised.reason}",
+                    "Correct it; the entrypoint imports it",
+                )
+            )
+        place = raised.place if raised.place.path else Place(path, 1, 1)
+        raise self.fatal(
+            "import-error",
+            place,
+            "",
+            f"Importing the entrypoint fails here: {raised.reason}",
+            "Make the module importable",
+        )
+
+    def make_exact(self, code: str, place: Place, what: str, fix: str) -> Finding:
+        """A finding whose column already counts characters."""
+        return Finding(
+            code,
+            Severity.ERROR,
+            place.path,
+            max(place.line, 1),
+            max(place.column, 1),
+            "",
+            printable(f"{what}. {fix}.", limit=1500),
+        )
+
+    # -- roles -------------------------------------------------------------------------------
+
+    def _role(
+        self,
+        machine: Machine,
+        worlds: list[World],
+        role: str,
+        agreed: Agreed,
+        report: warn.Context,
+        wiring: warn.Wiring,
+        waived: set[str],
+    ) -> None:
+        kind = CLASS_NAMES[role]
+        if agreed.kind == "doubt":
+            self._doubt(machine, worlds, role, agreed, report)
+        elif agreed.kind == "one":
+            self.names[role] = agreed.text
+            self._contracts(machine, worlds, role)
+        elif agreed.text == "multiple":
+            self._multiple(worlds, role, report)
+        elif agreed.text == "abstract":
+            last = worlds[0].roles[role].abstract[-1]
+            self.add(
+                f"abstract-{role}",
+                Severity.ERROR,
+                last[2],
+                last[1],
+                f"Only abstract {kind} classes are exposed by {self.folder}/{self.entrypoint}: "
+                f"{last[1]} lacks {_lacking(machine, worlds[0], last[0])}",
+                "Implement the missing methods",
+            )
+        elif f"no-{role}" not in waived:
+            hint = wiring.hints.get(role)
+            place, fix = hint or (
+                Place(report.path, 1, 1),
+                f"Define one {kind} class or import it by name",
+            )
+            what = f"No {kind} class is exposed by {self.folder}/{self.entrypoint}"
+            if hint is not None:
+                fix = f"{fix} into the entrypoint"
+            self.add(f"no-{role}", Severity.ERROR, place, "", what, fix)
+
+    def _doubt(
+        self,
+        machine: Machine,
+        worlds: list[World],
+        role: str,
+        agreed: Agreed,
+        report: warn.Context,
+    ) -> None:
+        declared = report.project.declared.get(role)
+        if declared is not None and warn.declared_fits(report, role, declared):
+            line, column = report.project.declared_place
+            self.names[role] = declared
+            self.add(
+                "declared-component",
+                Severity.WARNING,
+                Place(f"{self.folder}/pyproject.toml", line, column),
+                declared,
+                f"The {role} {declared} is taken from pyproject.toml because the code does not "
+                "show it",
+                "Import the class by name to have it checked",
+            )
+            return
+        place = agreed.place or Place(report.path, 1, 1)
+        if not place.path:
+            place = Place(report.path, 1, 1)
+        self.add(
+            "unresolvable",
+            Severity.UNRESOLVED,
+            place,
+            role,
+            f"The {role} cannot be determined without running the code: {agreed.reason}",
+            "Import one class by name",
+        )
+
+    def _multiple(self, worlds: list[World], role: str, report: warn.Context) -> None:
+        kind = CLASS_NAMES[role]
+        found = sorted(worlds[0].roles[role].concrete, key=lambda c: (c[3].line, c[3].column))
+        listed = []
+        for value, shown, name, place in found:
+            where = warn.defined_at(worlds[0], value, place)
+            listed.append(f"{name if shown.endswith(name) else f'{name} = {shown}'} ({where})")
+        number = {2: "Two", 3: "Three", 4: "Four"}.get(len(found), str(len(found)))
+        self.add(
+            f"multiple-{role}s",
+            Severity.ERROR,
+            found[1][3],
+            found[1][2],
+            f"{number} {kind} classes are exposed by {self.folder}/{self.entrypoint}: "
+            f"{', '.join(listed[:-1])} and {listed[-1]}",
+            "Move one into a module and import that module instead of the class",
+        )
+
+    def _contracts(self, machine: Machine, worlds: list[World], role: str) -> None:
+        per_world: list[list[Breach]] = []
+        for world in worlds:
+            value: Value = world.roles[role].concrete[0][0]
+            per_world.append(breaches(machine, world.state, value, role))
+        codes = [{b.code for b in found} for found in per_world]
+        for found in per_world:
+            for breach in found:
+                everywhere = all(breach.code in c for c in codes)
+                if breach.code == "unverified-method":
+                    self.add(
+                        breach.code,
+                        Severity.WARNING,
+                        breach.place,
+                        breach.subject,
+                        f"Whether the contract of {breach.subject} is kept is not known: "
+                        f"{breach.reason}",
+                        "Make sure that it is still a coroutine function",
+                    )
+                elif everywhere and breach.certain:
+                    self.add(
+                        breach.code,
+                        Severity.ERROR,
+                        breach.place,
+                        breach.subject,
+                        f"{breach.reason[:1].upper()}{breach.reason[1:]}",
+                        _MEND[breach.code],
+                    )
+                else:
+                    self.add(
+                        "unresolvable",
+                        Severity.UNRESOLVED,
+                        breach.place,
+                        role,
+                        f"Whether the contract of {breach.subject} is kept depends on a condition",
+                        "Keep it in every branch",
+                    )
+
+
+_MEND = {
+    "run-not-async": "Write it as async def without yield",
+    "grade-not-async": "Write it as async def without yield",
+    "bad-signature": "Let it take self and ctx; give further parameters defaults",
+    "bad-init": "Let the constructor take the config (or None) as its only required argument",
+}
+
+
+def _inside(path: str, folder: str) -> bool:
+    return not folder or path == folder or path.startswith(folder + "/")
+
+
+def _lacking(machine: Machine, world: World, value: Value) -> str:
+    from gitsync.check.python.values import ClassObj, Ref
+
+    obj = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
+    names = sorted(obj.abstract) if isinstance(obj, ClassObj) else []
+    return ", ".join(names) or "a method"
+
+
+def examine_failed(outcomes: list[object]) -> list[World]:
+    """Worlds of an import that failed before the entrypoint's own module existed."""
+    from gitsync.check.python.machine import Outcome
+
+    return [World(o.state, o.raised, {}) for o in outcomes if isinstance(o, Outcome) and o.raised]
+
+
+def _prepare(machine: Machine, folder: str) -> None:
+    """`sys.modules`, `sys.path` and what is remembered about the outside."""
+    state = machine.state
+    state.add(SYS_MODULES, Namespace())
+    state.add(SYS_PATH, ListObj([Const(f"{ROOT}/{folder}" if folder else ROOT)]))
+    state.add(REGISTRY, Namespace())

@@ -1,0 +1,232 @@
+"""The contracts of the exposed class: an async method, its parameters, a constructor that fits."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from gitsync.check.python import classes
+from gitsync.check.python.facts import METHODS
+from gitsync.check.python.machine import Machine, Raised
+from gitsync.check.python.state import State
+from gitsync.check.python.values import (
+    Alias,
+    Bound,
+    ClassObj,
+    Const,
+    Decorator,
+    Ext,
+    FunctionObj,
+    InstanceObj,
+    Opaque,
+    Partial,
+    Place,
+    Ref,
+    TupleValue,
+    Unknown,
+    Value,
+    Wrapped,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A contract that is not kept; `place` None means that it cannot be decided."""
+
+    code: str
+    place: Place
+    subject: str
+    reason: str
+    certain: bool = True
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A method looked through: the function, what is bound before its own parameters."""
+
+    function: FunctionObj | None = None
+    bound: int = 1
+    fixed: frozenset[str] = frozenset()
+    is_async: bool | None = None
+    opaque: Place | None = None
+
+
+def breaches(m: Machine, state: State, cls: Value, role: str) -> list[Breach]:
+    """All contracts the class breaks in this world."""
+    out: list[Breach] = []
+    for _, found in m.branches(state, lambda: _of_class(m, cls, role)):
+        if not isinstance(found, Raised):
+            out += [b for b in found if b not in out]
+    return out
+
+
+def _of_class(m: Machine, cls: Value, role: str) -> list[Breach]:
+    obj = m.obj(cls) if isinstance(cls, Ref) else None
+    if not isinstance(obj, ClassObj):
+        return []
+    return [*_method(m, cls, obj, METHODS[role]), *_constructor(m, cls, obj)]
+
+
+def _function_place(obj: FunctionObj) -> Place:
+    return Place(obj.path, obj.node.lineno, obj.node.col_offset + 1)
+
+
+def _method(m: Machine, cls: Value, obj: ClassObj, name: str) -> list[Breach]:
+    subject = f"{obj.qualname}.{name}"
+    code = f"{name}-not-async"
+    found = classes.find_in_mro(m, cls, name)
+    if found is None:
+        return [Breach(code, obj.place, subject, f"{obj.qualname} has no method {name}")]
+    owner, value = found
+    home = m.obj(owner) if isinstance(owner, Ref) else obj
+    place = _statement_place(home, name) if isinstance(home, ClassObj) else obj.place
+    if isinstance(value, Opaque) and not isinstance(owner, Ref):
+        return [
+            Breach("unverified-method", obj.place, subject, f"{name} comes from another package")
+        ]
+    seen = _look(m, value, place)
+    if seen.opaque is not None:
+        return [
+            Breach(
+                "unverified-method",
+                _decorator_place(home, name, seen.opaque),
+                subject,
+                f"the decorator of {subject} cannot be looked into",
+            )
+        ]
+    if isinstance(value, Unknown):
+        return [Breach(code, value.place, subject, value.reason, certain=False)]
+    if not seen.is_async:
+        at = _function_place(seen.function) if seen.function is not None else place
+        return [Breach(code, at, subject, f"{subject} is not a coroutine function")]
+    if seen.function is not None and not accepts_one(seen.function, seen.bound, seen.fixed):
+        return [
+            Breach(
+                "bad-signature",
+                _function_place(seen.function),
+                subject,
+                f"{subject} does not accept exactly one positional argument besides self",
+            )
+        ]
+    return []
+
+
+def _statement_place(home: ClassObj, name: str) -> Place:
+    """Where a class body binds a name."""
+    node = home.node
+    if isinstance(node, ast.ClassDef):
+        for stmt in reversed(node.body):
+            if isinstance(stmt, ast.Assign | ast.AnnAssign):
+                targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
+                if any(isinstance(t, ast.Name) and t.id == name for t in targets):
+                    return Place(home.place.path, stmt.lineno, stmt.col_offset + 1)
+            elif getattr(stmt, "name", None) == name:
+                return Place(home.place.path, stmt.lineno, stmt.col_offset + 1)
+    return home.place
+
+
+def _decorator_place(home: object, name: str, default: Place) -> Place:
+    node = home.node if isinstance(home, ClassObj) else None
+    if isinstance(node, ast.ClassDef) and isinstance(home, ClassObj):
+        for stmt in reversed(node.body):
+            if isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef) and stmt.name == name:
+                if stmt.decorator_list:
+                    first = stmt.decorator_list[0]
+                    return Place(home.place.path, first.lineno, first.col_offset + 1)
+    return default
+
+
+def _look(m: Machine, value: Value, place: Place) -> _Seen:
+    """Look through wrappers to the function that would be called with the context."""
+    value = m.concrete(value)
+    if isinstance(value, Ref):
+        obj = m.obj(value)
+        if isinstance(obj, FunctionObj):
+            return _Seen(obj, 1, is_async=obj.is_async and not obj.is_generator)
+        return _Seen(is_async=False)
+    if isinstance(value, Wrapped):
+        inner = _look(m, value.function, place)
+        if value.kind == "staticmethod":
+            inner.bound = max(inner.bound - 1, 0)
+        elif value.kind == "partialmethod":
+            inner.bound += len(value.args)
+            inner.fixed |= {k for k, _ in value.keywords}
+        elif value.kind not in ("classmethod", "cache"):
+            inner.is_async = False
+            inner.function = None
+        return inner
+    if isinstance(value, Partial):
+        inner = _look(m, value.function, place)
+        inner.bound = inner.bound - 1 + len(value.args)
+        inner.fixed |= {k for k, _ in value.keywords}
+        return inner
+    if isinstance(value, Bound):
+        return _look(m, value.function, place)
+    if isinstance(value, Opaque):
+        return _Seen(opaque=place, is_async=True)
+    if isinstance(value, Ext):
+        if value.kind == "v":
+            return _Seen(opaque=place, is_async=True)
+        return _Seen(is_async=False)
+    if isinstance(value, Unknown):
+        return _Seen(is_async=None)
+    return _Seen(is_async=False)
+
+
+def accepts_one(obj: FunctionObj, bound: int, fixed: frozenset[str] = frozenset()) -> bool:
+    """True if `bound` arguments and one more positional one fit the parameters."""
+    spec = obj.node.args
+    positional = [*spec.posonlyargs, *spec.args]
+    given = bound + 1
+    if any(a.arg in fixed for a in positional[:given]):
+        return False
+    if given > len(positional) and spec.vararg is None:
+        return False
+    required = len(positional) - len(obj.defaults)
+    missing = [a for a in positional[given:required] if a.arg not in fixed]
+    if missing:
+        return False
+    have = {k for k, _ in obj.kwdefaults} | fixed
+    return all(a.arg in have for a in spec.kwonlyargs)
+
+
+def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
+    out: list[Breach] = []
+    hook = classes.meta_attribute(m, obj, "__call__")
+    if hook is not None:
+        return []
+    for name in ("__new__", "__init__"):
+        found = classes.find_in_mro(m, cls, name)
+        if found is None:
+            continue
+        _, value = found
+        reason = f"the constructor of {obj.qualname} does not accept exactly one argument"
+        if isinstance(value, Decorator) and value.name == "dataclass-init":
+            flags = [
+                (n, f.items[0] == Const(True), f.items[1] == Const(True))
+                for n, f in value.parts
+                if isinstance(f, TupleValue)
+            ]
+            positional = [f for f in flags if not f[2]]
+            needed = [f for f in flags if f[1]]
+            fits = positional and all(f == positional[0] for f in needed)
+            if not fits:
+                out.append(Breach("bad-init", obj.place, obj.qualname, reason))
+            continue
+        bound = 1
+        if isinstance(value, Wrapped):
+            if value.kind == "staticmethod" and name == "__init__":
+                bound = 0
+            value = value.function
+        if isinstance(value, Ref):
+            function = m.obj(value)
+            if isinstance(function, FunctionObj):
+                if not accepts_one(function, bound):
+                    out.append(Breach("bad-init", _function_place(function), obj.qualname, reason))
+                elif name == "__init__" and (function.is_async or function.is_generator):
+                    out.append(Breach("bad-init", _function_place(function), obj.qualname, reason))
+            elif isinstance(function, InstanceObj | ClassObj):
+                continue
+        elif isinstance(value, Const | Alias):
+            out.append(Breach("bad-init", obj.place, obj.qualname, reason))
+    return out

@@ -1,0 +1,186 @@
+"""Imports against declared dependencies: what the rollout's environment may lack."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from gitsync.check.python.facts import ALSO_BRINGS, DISTRIBUTIONS, EXTRA_OF_PREFIX, facts
+from gitsync.check.python.imports import Importer
+from gitsync.check.python.project import Project, normalised
+from gitsync.check.python.values import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """An import that is not declared; `extra` is set for an SDK module whose extra is missing."""
+
+    place: Place
+    name: str
+    extra: str | None = None
+
+
+_CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def imports_of(tree: ast.Module, path: str) -> list[tuple[Place, str, tuple[str, ...]]]:
+    """Absolute imports at any level: (place, module, names), guarded ones left out."""
+    out: list[tuple[Place, str, tuple[str, ...]]] = []
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                out.append((Place(path, node.lineno, node.col_offset + 1), alias.name, ()))
+            continue
+        if isinstance(node, ast.ImportFrom):
+            if not node.level and node.module:
+                names = tuple(a.name for a in node.names)
+                out.append((Place(path, node.lineno, node.col_offset + 1), node.module, names))
+            continue
+        if isinstance(node, ast.Try | ast.TryStar) and any(_catches(h) for h in node.handlers):
+            for part in (*node.handlers, *node.orelse, *node.finalbody):
+                stack.append(part)
+            continue
+        if isinstance(node, ast.With) and any(_suppresses(i.context_expr) for i in node.items):
+            continue
+        if isinstance(node, ast.If) and _type_checking(node.test):
+            stack.extend(node.orelse)
+            continue
+        if isinstance(node, ast.expr):
+            continue
+        stack.extend(ast.iter_child_nodes(node))
+    return sorted(out, key=lambda i: (i[0].line, i[0].column))
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(
+        (k.id if isinstance(k, ast.Name) else getattr(k, "attr", "")) in _CATCHES for k in kinds
+    )
+
+
+def _suppresses(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name == "suppress"
+
+
+def _type_checking(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name == "TYPE_CHECKING"
+
+
+def brought(project: Project) -> tuple[set[str], set[str], bool]:
+    """Declared distributions (those of the SDK's extras too), its extras, whether the SDK is there."""
+    declared: set[str] = set()
+    extras: set[str] = set()
+    has_sdk = False
+    for requirement in project.dependencies or ():
+        name = normalised(requirement.name)
+        declared.add(name)
+        if name == "osmosis-ai":
+            has_sdk = True
+            extras |= {normalised(e) for e in requirement.extras}
+    sdk: list[Requirement] = []
+    for text in facts().requires:
+        try:
+            sdk.append(Requirement(text))
+        except InvalidRequirement:
+            continue
+    if has_sdk:
+        pending = [*extras]
+        while pending:
+            extra = pending.pop()
+            for requirement in sdk:
+                if requirement.marker is None or f'"{extra}"' not in str(requirement.marker):
+                    continue
+                if normalised(requirement.name) == "osmosis-ai":
+                    new = {normalised(e) for e in requirement.extras} - extras
+                    extras |= new
+                    pending += new
+        for requirement in sdk:
+            if requirement.marker is None or any(
+                f'"{e}"' in str(requirement.marker) for e in extras
+            ):
+                declared.add(normalised(requirement.name))
+    return declared, extras, has_sdk
+
+
+def _provides(declared: set[str], module: str) -> bool:
+    """True if one of the declared distributions probably brings the module."""
+    parts = module.split(".")
+    for size in (2, 1):
+        key = ".".join(parts[:size])
+        known = DISTRIBUTIONS.get(key)
+        if known is not None and known in declared:
+            return True
+    top = parts[0]
+    if normalised(top) in declared and top not in DISTRIBUTIONS:
+        return True
+    if any(top in names for dist, names in ALSO_BRINGS.items() if dist in declared):
+        return True
+    for size in range(len(parts), 0, -1):
+        if normalised("-".join(parts[:size])) in declared:
+            return True
+    # Distributions are often named after their package with an affix: `python-x`, `x-python`.
+    for name in declared:
+        bare = name.removeprefix("python-").removesuffix("-python").removeprefix("py")
+        if bare and bare.replace("-", "_") == top.lower() and top not in DISTRIBUTIONS:
+            return True
+        if (
+            "-" in name
+            and name.replace("-", "_").startswith(top.lower() + "_")
+            and top
+            in ("google", "azure", "opentelemetry", "ruamel", "zope", "sphinxcontrib", "jaraco")
+        ):
+            return True
+    return False
+
+
+def undeclared(project: Project, importer: Importer, paths: list[str]) -> list[Needed]:
+    """The imports of the loaded local files that nothing declares."""
+    if project.dependencies is None:
+        return []
+    declared, extras, has_sdk = brought(project)
+    out: list[Needed] = []
+    seen: set[tuple[str, str]] = set()
+    for path in paths:
+        for place, module, names in imports_of(importer.m.sources.parse(path), path):
+            top = module.partition(".")[0]
+            if top == "osmosis_ai":
+                extra = _extra_of(module, names)
+                if extra is not None and extra not in extras and has_sdk:
+                    key = (path, f"extra:{extra}")
+                    if key not in seen:
+                        seen.add(key)
+                        out.append(Needed(place, module, extra))
+                elif not has_sdk and (path, top) not in seen:
+                    seen.add((path, top))
+                    out.append(Needed(place, top))
+                continue
+            if top in importer.facts.stdlib or top.startswith("__"):
+                continue
+            if importer._search((importer.folder,), top) is not None or importer.is_local(top):
+                continue
+            if _provides(declared, module) or any(
+                _provides(declared, f"{module}.{n}") for n in names if "." not in module
+            ):
+                continue
+            if (path, top) not in seen:
+                seen.add((path, top))
+                out.append(Needed(place, top))
+    return out
+
+
+def _extra_of(module: str, names: tuple[str, ...]) -> str | None:
+    for candidate in (module, *(f"{module}.{n}" for n in names)):
+        for prefix, extra in EXTRA_OF_PREFIX:
+            if candidate == prefix or candidate.startswith(prefix + "."):
+                return extra
+    return None

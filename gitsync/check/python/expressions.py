@@ -1,0 +1,753 @@
+"""Expressions, in direct style: what is undecided goes through `machine.choose`."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from gitsync.check.python import attributes, calls, classes, containers
+from gitsync.check.python.machine import Frame, Kind, Machine, Raised
+from gitsync.check.python.scopes import owned
+from gitsync.check.python.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    Alias,
+    ClassObj,
+    Const,
+    Coroutine,
+    DictObj,
+    Ext,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    ModuleObj,
+    Namespace,
+    Names,
+    Opaque,
+    PathValue,
+    Ref,
+    Scope,
+    TupleValue,
+    Unknown,
+    Value,
+)
+
+MAX_CONSTANT = 4096
+
+
+def evaluate(m: Machine, frame: Frame, node: ast.expr) -> Value:
+    """The value of an expression; never a `Union`."""
+    rule = _RULES.get(type(node))
+    if rule is None:
+        return Opaque()
+    value = rule(m, frame, node)
+    return m.concrete(value)
+
+
+def truth(m: Machine, frame: Frame, node: ast.expr) -> bool:
+    """The truth of an expression; undecided ones are followed both ways."""
+    if isinstance(node, ast.BoolOp):
+        wanted = isinstance(node.op, ast.Or)
+        for part in node.values:
+            if truth(m, frame, part) is wanted:
+                return wanted
+        return not wanted
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return not truth(m, frame, node.operand)
+    return is_true(m, frame, evaluate(m, frame, node), node)
+
+
+def is_true(m: Machine, frame: Frame, value: Value, node: ast.AST) -> bool:
+    """The truth of a value."""
+    known = known_truth(m, frame, value, node)
+    if known is not None:
+        return known
+    return m.choose(2, m.place(frame, node), "the condition") == 0
+
+
+def known_truth(m: Machine, frame: Frame, value: Value, node: ast.AST) -> bool | None:
+    """The truth of a value if it is certain."""
+    if isinstance(value, Const):
+        return bool(value.value)
+    if isinstance(value, TupleValue):
+        return bool(value.items)
+    if isinstance(value, Ref):
+        obj = m.obj(value)
+        if isinstance(obj, ListObj):
+            return True if obj.items else (None if obj.rest is not None else False)
+        if isinstance(obj, DictObj):
+            return True if obj.items else (None if obj.rest is not None else False)
+        if isinstance(obj, InstanceObj):
+            for name in ("__bool__", "__len__"):
+                method = classes.class_attribute(m, obj.cls, name)
+                if method is not None:
+                    result = calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+                    return known_truth(m, frame, result, node)
+            return None if classes.has_opaque_base(m, obj.cls) else True
+        if isinstance(obj, ClassObj) and classes.meta_attribute(m, obj, "__bool__"):
+            return None
+        return True
+    if isinstance(value, Ext):
+        return True if value.kind in ("c", "f", "m") else None
+    if isinstance(value, Alias | PathValue | Coroutine):
+        return True
+    return None
+
+
+# -- literals --------------------------------------------------------------------------------
+
+
+def _constant(m: Machine, frame: Frame, node: ast.Constant) -> Value:
+    return Const(node.value)
+
+
+def _name(m: Machine, frame: Frame, node: ast.Name) -> Value:
+    return m.load(frame, node.id, node)
+
+
+def _elements(m: Machine, frame: Frame, nodes: list[ast.expr]) -> tuple[list[Value], Value | None]:
+    items: list[Value] = []
+    rest: Value | None = None
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            found, more = items_of(m, frame, evaluate(m, frame, node.value), node)
+            items += found
+            rest = more or rest
+        else:
+            items.append(evaluate(m, frame, node))
+    return items, rest
+
+
+def _tuple(m: Machine, frame: Frame, node: ast.Tuple) -> Value:
+    items, rest = _elements(m, frame, node.elts)
+    if rest is not None:
+        return m.list_of(items, "tuple", rest)
+    return TupleValue(tuple(items))
+
+
+def _list(m: Machine, frame: Frame, node: ast.List) -> Value:
+    items, rest = _elements(m, frame, node.elts)
+    return m.list_of(items, "list", rest)
+
+
+def _set(m: Machine, frame: Frame, node: ast.Set) -> Value:
+    items, rest = _elements(m, frame, node.elts)
+    return containers.new_set(m, items, rest)
+
+
+def _dict(m: Machine, frame: Frame, node: ast.Dict) -> Value:
+    obj = DictObj({})
+    for key_node, value_node in zip(node.keys, node.values, strict=True):
+        if key_node is None:
+            containers.absorb(m, obj, evaluate(m, frame, value_node))
+            continue
+        key = evaluate(m, frame, key_node)
+        value = evaluate(m, frame, value_node)
+        containers.put(m, frame, obj, key, value, value_node)
+    return m.new(obj)
+
+
+def _joined_str(m: Machine, frame: Frame, node: ast.JoinedStr) -> Value:
+    parts: list[str] | None = []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            if parts is not None:
+                parts.append(str(part.value))
+            continue
+        if not isinstance(part, ast.FormattedValue):
+            parts = None
+            continue
+        value = evaluate(m, frame, part.value)
+        if part.format_spec is not None:
+            evaluate(m, frame, part.format_spec)
+            parts = None
+        text = attributes.as_text(m, value) if part.conversion in (-1, 115) else None
+        if parts is not None and text is not None:
+            parts.append(text)
+        else:
+            parts = None
+    if parts is None:
+        return Opaque("str()")
+    return Const("".join(parts)[:MAX_CONSTANT])
+
+
+# -- operators -------------------------------------------------------------------------------
+
+
+def _bool_op(m: Machine, frame: Frame, node: ast.BoolOp) -> Value:
+    wanted = isinstance(node.op, ast.Or)
+    value: Value = NONE
+    for index, part in enumerate(node.values):
+        value = evaluate(m, frame, part)
+        if index < len(node.values) - 1 and is_true(m, frame, value, part) is wanted:
+            return value
+    return value
+
+
+def _if_exp(m: Machine, frame: Frame, node: ast.IfExp) -> Value:
+    return evaluate(m, frame, node.body if truth(m, frame, node.test) else node.orelse)
+
+
+def _unary(m: Machine, frame: Frame, node: ast.UnaryOp) -> Value:
+    if isinstance(node.op, ast.Not):
+        return TRUE if not truth(m, frame, node.operand) else FALSE
+    value = evaluate(m, frame, node.operand)
+    if isinstance(value, Const):
+        try:
+            if isinstance(node.op, ast.USub):
+                return Const(-value.value)
+            if isinstance(node.op, ast.UAdd):
+                return Const(+value.value)
+            return Const(~value.value)
+        except TypeError:
+            raise m.error(
+                frame, node, "TypeError", "bad operand type for a unary operator"
+            ) from None
+    if isinstance(value, Unknown):
+        return value
+    names = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}
+    return _operator_method(m, frame, names[type(node.op)], value, [], node) or Opaque()
+
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.Pow: operator.pow,
+}
+_OPERATOR_NAMES: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "truediv",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.BitOr: "or",
+    ast.BitAnd: "and",
+    ast.BitXor: "xor",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+}
+
+
+def _bin_op(m: Machine, frame: Frame, node: ast.BinOp) -> Value:
+    # Long sums lean to the left: walk down the spine instead of recursing.
+    spine: list[ast.BinOp] = []
+    left: ast.expr = node
+    while isinstance(left, ast.BinOp):
+        spine.append(left)
+        left = left.left
+    value = evaluate(m, frame, left)
+    for part in reversed(spine):
+        right = evaluate(m, frame, part.right)
+        value = m.concrete(binary(m, frame, part.op, value, right, part))
+    return value
+
+
+def binary(
+    m: Machine, frame: Frame, op: ast.operator, left: Value, right: Value, node: ast.AST
+) -> Value:
+    """A binary operation on two values."""
+    if isinstance(left, Unknown):
+        return left
+    if isinstance(left, Const) and isinstance(right, Const):
+        return _constants(m, frame, op, left.value, right.value, node)
+    joined = containers.combine(m, op, left, right)
+    if joined is not None:
+        return joined
+    if isinstance(op, ast.Div):
+        path = attributes.join_path(left, right)
+        if path is not None:
+            return path
+    name = _OPERATOR_NAMES[type(op)]
+    if isinstance(op, ast.BitOr) and (
+        classes.is_class(m, left) or classes.is_class(m, right) or isinstance(left, Alias)
+    ):
+        method = classes.type_operator(m, left, right)
+        if method is None:
+            return Alias(Ext("types.UnionType", "c"))
+    for owner, other, text in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
+        found = _operator_method(m, frame, text, owner, [other], node)
+        if found is not None:
+            return found
+    if isinstance(right, Unknown):
+        return right
+    if classes.touches(m.state, left) or classes.touches(m.state, right):
+        return m.unknown(frame, node, "the result of this operation cannot be worked out")
+    m.may_raise(m.place(frame, node))
+    return Opaque()
+
+
+def _operator_method(
+    m: Machine, frame: Frame, name: str, owner: Value, args: list[Value], node: ast.AST
+) -> Value | None:
+    """The result of a dunder method that the repository's own class defines."""
+    method: Value | None = None
+    if isinstance(owner, Ref):
+        obj = m.obj(owner)
+        if isinstance(obj, InstanceObj):
+            method = classes.class_attribute(m, obj.cls, name)
+        elif isinstance(obj, ClassObj):
+            method = classes.meta_attribute(m, obj, name)
+    if method is None:
+        return None
+    result = calls.call(m, frame, calls.bind(m, method, owner), args, {}, node)
+    return None if result == Ext("builtins.NotImplemented") else result
+
+
+def _constants(
+    m: Machine, frame: Frame, op: ast.operator, left: Any, right: Any, node: ast.AST
+) -> Value:
+    rule = _BINARY.get(type(op))
+    if rule is None:
+        return Opaque()
+    if isinstance(op, ast.Pow | ast.LShift | ast.Mult) and not _small(op, left, right):
+        return Opaque()
+    if isinstance(op, ast.Mod) and isinstance(left, str | bytes) and len(left) > MAX_CONSTANT:
+        return Opaque()
+    try:
+        result = rule(left, right)
+    except ZeroDivisionError:
+        raise m.error(frame, node, "ZeroDivisionError", "this divides by zero") from None
+    except TypeError:
+        raise m.error(frame, node, "TypeError", "the operands do not fit the operator") from None
+    except (ValueError, OverflowError, MemoryError):
+        return Opaque()
+    if isinstance(result, str | bytes) and len(result) > MAX_CONSTANT * 16:
+        return Opaque()
+    if isinstance(result, int) and not isinstance(result, bool) and result.bit_length() > 4096:
+        return Opaque()
+    return Const(result)
+
+
+def _small(op: ast.operator, left: Any, right: Any) -> bool:
+    if isinstance(op, ast.Mult):
+        for text, times in ((left, right), (right, left)):
+            if isinstance(text, str | bytes | tuple):
+                return isinstance(times, int) and len(text) * max(times, 0) <= MAX_CONSTANT
+        return True
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        return True
+    return abs(right) <= 64 and abs(left) <= 2**32
+
+
+def _compare(m: Machine, frame: Frame, node: ast.Compare) -> Value:
+    left = evaluate(m, frame, node.left)
+    result: Value = TRUE
+    for index, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
+        right = evaluate(m, frame, right_node)
+        known = compare(m, frame, op, left, right, node)
+        last = index == len(node.ops) - 1
+        if last:
+            if known is None:
+                return Opaque("bool()")
+            return TRUE if known else FALSE
+        if known is None:
+            known = m.choose(2, m.place(frame, node), "the comparison") == 0
+        if not known:
+            return FALSE
+        result = TRUE
+        left = right
+    return result
+
+
+def compare(
+    m: Machine, frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.AST
+) -> bool | None:
+    """The result of a comparison; None if it is not certain."""
+    if isinstance(op, ast.Is | ast.IsNot):
+        same = attributes.identical(m, left, right)
+        return same if same is None or isinstance(op, ast.Is) else not same
+    if isinstance(op, ast.Eq | ast.NotEq):
+        name = "__eq__" if isinstance(op, ast.Eq) else "__ne__"
+        found = _operator_method(m, frame, name, left, [right], node)
+        if found is not None:
+            return known_truth(m, frame, found, node)
+        same = containers.equal(m, left, right)
+        return same if same is None or isinstance(op, ast.Eq) else not same
+    if isinstance(op, ast.In | ast.NotIn):
+        found = _operator_method(m, frame, "__contains__", right, [left], node)
+        if found is not None:
+            inside = known_truth(m, frame, found, node)
+        else:
+            inside = containers.contains(m, right, left)
+        return inside if inside is None or isinstance(op, ast.In) else not inside
+    version = attributes.compare_version(m, op, left, right)
+    if version is not None:
+        return version
+    if isinstance(left, Const) and isinstance(right, Const):
+        rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+            ast.Lt: operator.lt,
+            ast.LtE: operator.le,
+            ast.Gt: operator.gt,
+            ast.GtE: operator.ge,
+        }
+        try:
+            return bool(rules[type(op)](left.value, right.value))
+        except TypeError:
+            raise m.error(frame, node, "TypeError", "the values cannot be ordered") from None
+    return None
+
+
+# -- access ----------------------------------------------------------------------------------
+
+
+def _attribute(m: Machine, frame: Frame, node: ast.Attribute) -> Value:
+    # a.b.c.d… leans to the left too.
+    spine: list[ast.Attribute] = []
+    at: ast.expr = node
+    while isinstance(at, ast.Attribute):
+        spine.append(at)
+        at = at.value
+    value = evaluate(m, frame, at)
+    for part in reversed(spine):
+        value = m.concrete(attributes.get(m, frame, value, part.attr, part))
+    return value
+
+
+def _subscript(m: Machine, frame: Frame, node: ast.Subscript) -> Value:
+    owner = evaluate(m, frame, node.value)
+    if isinstance(node.slice, ast.Slice):
+        bounds = [
+            evaluate(m, frame, part) if part is not None else NONE
+            for part in (node.slice.lower, node.slice.upper, node.slice.step)
+        ]
+        return containers.slice_of(m, frame, owner, bounds, node)
+    key = evaluate(m, frame, node.slice)
+    return containers.item(m, frame, owner, key, node)
+
+
+def _call(m: Machine, frame: Frame, node: ast.Call) -> Value:
+    return calls.evaluate_call(m, frame, node)
+
+
+def _lambda(m: Machine, frame: Frame, node: ast.Lambda) -> Value:
+    return make_function(m, frame, node)
+
+
+def _named(m: Machine, frame: Frame, node: ast.NamedExpr) -> Value:
+    value = evaluate(m, frame, node.value)
+    at = frame
+    while at.kind == "comprehension":
+        at = _outer(m, at)
+    m.bind(at, node.target.id, value)
+    return value
+
+
+def _outer(m: Machine, frame: Frame) -> Frame:
+    """The frame around a comprehension."""
+    from dataclasses import replace
+
+    if not frame.closure:
+        return replace(frame, scope=None, kind="module")
+    first = frame.closure[0]
+    scope = m.state.heap[first]
+    kind = scope.kind if isinstance(scope, Scope) else "function"
+    return replace(frame, scope=first, closure=frame.closure[1:], kind=kind)
+
+
+def _await(m: Machine, frame: Frame, node: ast.Await) -> Value:
+    value = evaluate(m, frame, node.value)
+    if isinstance(value, Coroutine):
+        return calls.run_coroutine(m, frame, value, node)
+    if isinstance(value, Unknown):
+        return value
+    return Opaque(value.path + ".await") if isinstance(value, Opaque) else Opaque()
+
+
+def _yield(m: Machine, frame: Frame, node: ast.Yield) -> Value:
+    value = NONE if node.value is None else evaluate(m, frame, node.value)
+    _give(m, frame, [value])
+    return Opaque()
+
+
+def _yield_from(m: Machine, frame: Frame, node: ast.YieldFrom) -> Value:
+    value = evaluate(m, frame, node.value)
+    items, rest = items_of(m, frame, value, node)
+    _give(m, frame, items + ([rest] if rest is not None else []))
+    return Opaque()
+
+
+def _give(m: Machine, frame: Frame, values: list[Value]) -> None:
+    """A generator hands values to its consumer."""
+    if frame.yields is not None:
+        collected = m.state.change(frame.yields)
+        assert isinstance(collected, ListObj)
+        collected.items.extend(values)
+
+
+def _starred(m: Machine, frame: Frame, node: ast.Starred) -> Value:
+    return evaluate(m, frame, node.value)
+
+
+# -- comprehensions --------------------------------------------------------------------------
+
+
+def _comprehension_names(generators: list[ast.comprehension]) -> frozenset[str]:
+    names: set[str] = set()
+    for generator in generators:
+        for inner in ast.walk(generator.target):
+            if isinstance(inner, ast.Name):
+                names.add(inner.id)
+    return frozenset(names)
+
+
+def _comprehend(
+    m: Machine,
+    frame: Frame,
+    node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
+    emit: Callable[[Frame], None],
+) -> bool:
+    """Run a comprehension; True if it may give more elements than were emitted."""
+    from dataclasses import replace
+
+    from gitsync.check.python import targets
+
+    names = _comprehension_names(node.generators)
+    scope = m.new(Scope("function", names))
+    closure = frame.closure if frame.scope is None else (frame.scope, *frame.closure)
+    inner = replace(frame, scope=scope.oid, closure=closure, kind="comprehension")
+    more = False
+
+    def level(index: int) -> None:
+        nonlocal more
+        if index == len(node.generators):
+            m.tick()
+            emit(inner)
+            return
+        generator = node.generators[index]
+        source = evaluate(m, frame if index == 0 else inner, generator.iter)
+        items, rest = items_of(m, inner, source, generator.iter)
+        for item in items:
+            m.tick()
+            targets.assign(m, inner, generator.target, item)
+            if all(truth(m, inner, test) for test in generator.ifs):
+                level(index + 1)
+        if rest is not None:
+            more = True
+            targets.assign(m, inner, generator.target, rest)
+            # With an unknown element the tests cannot be decided; one element stands for all.
+            for test in generator.ifs:
+                evaluate(m, inner, test)
+            level(index + 1)
+
+    level(0)
+    return more
+
+
+def _list_comp(m: Machine, frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Value:
+    items: list[Value] = []
+    more = _comprehend(m, frame, node, lambda f: items.append(evaluate(m, f, node.elt)))
+    kind = "list" if isinstance(node, ast.ListComp) else "iterator"
+    return containers.comprehended(m, frame, items, more, kind, node)
+
+
+def _set_comp(m: Machine, frame: Frame, node: ast.SetComp) -> Value:
+    items: list[Value] = []
+    more = _comprehend(m, frame, node, lambda f: items.append(evaluate(m, f, node.elt)))
+    return containers.comprehended(m, frame, items, more, "set", node)
+
+
+def _dict_comp(m: Machine, frame: Frame, node: ast.DictComp) -> Value:
+    obj = DictObj({})
+
+    def emit(inner: Frame) -> None:
+        key = evaluate(m, inner, node.key)
+        containers.put(m, frame, obj, key, evaluate(m, inner, node.value), node)
+
+    if _comprehend(m, frame, node, emit):
+        values = [*obj.items.values(), *([obj.rest] if obj.rest is not None else [])]
+        obj.rest = containers.blurred(m, frame, values, node)
+        obj.items = {}
+    return m.new(obj)
+
+
+# -- iteration -------------------------------------------------------------------------------
+
+
+def items_of(
+    m: Machine, frame: Frame, value: Value, node: ast.AST
+) -> tuple[list[Value], Value | None]:
+    """The items that iterating gives, and what unknown further ones may be."""
+    known = containers.known_items(m, frame, value, node)
+    if known is not None:
+        return known
+    if isinstance(value, Ref):
+        obj = m.obj(value)
+        if isinstance(obj, InstanceObj):
+            found = calls.iterate_instance(m, frame, value, obj, node)
+            if found is not None:
+                return found
+        if isinstance(obj, ClassObj):
+            return classes.iterate_class(m, frame, value, obj, node)
+        if isinstance(obj, FunctionObj | ModuleObj):
+            raise m.error(frame, node, "TypeError", "this value cannot be iterated over")
+    if isinstance(value, Const) and not isinstance(value.value, str | bytes | tuple | frozenset):
+        raise m.error(frame, node, "TypeError", "this value cannot be iterated over")
+    if isinstance(value, Unknown):
+        return [], value
+    m.may_raise(m.place(frame, node))
+    if isinstance(value, Opaque):
+        return [], Opaque(value.path + "[]", routed=value.routed)
+    return [], Opaque()
+
+
+# -- functions -------------------------------------------------------------------------------
+
+
+def make_function(
+    m: Machine, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+) -> Value:
+    """The value of a `def` or `lambda`, its decorators applied."""
+    decorators: list[tuple[Value, ast.expr]] = []
+    name = "<lambda>"
+    type_params: list[Any] = []
+    if not isinstance(node, ast.Lambda):
+        name = node.name
+        decorators = [(evaluate(m, frame, d), d) for d in node.decorator_list]
+        type_params = list(getattr(node, "type_params", ()) or ())
+    args = node.args
+    defaults = [evaluate(m, frame, d) for d in args.defaults]
+    kwdefaults = [
+        (a.arg, evaluate(m, frame, d))
+        for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True)
+        if d is not None
+    ]
+    inner = with_type_params(m, frame, type_params)
+    if not isinstance(node, ast.Lambda) and not frame.lazy_annotations:
+        for arg in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg):
+            if arg is not None and arg.annotation is not None:
+                evaluate(m, inner, arg.annotation)
+        if node.returns is not None:
+            evaluate(m, inner, node.returns)
+    function = FunctionObj(node, name, frame.prefix + name, frame.module, frame.path)
+    module = m.space(frame.module)
+    function.shown_module = module.shown if isinstance(module, ModuleObj) else ""
+    scope = owned(node)
+    function.is_generator = scope.yields
+    function.defaults = tuple(defaults)
+    function.kwdefaults = tuple(kwdefaults)
+    if inner.scope is not None and inner.kind != "module":
+        function.closure = (inner.scope, *inner.closure)
+    if frame.kind == "class":
+        function.owner = frame.scope
+    value: Value = m.new(function)
+    for decorator, where in reversed(decorators):
+        value = m.concrete(calls.decorate(m, frame, decorator, value, where))
+    return value
+
+
+def with_type_params(m: Machine, frame: Frame, type_params: list[Any]) -> Frame:
+    """A frame in which `[T]` of a PEP 695 statement is bound."""
+    from dataclasses import replace
+
+    if not type_params:
+        return frame
+    names = frozenset(p.name for p in type_params)
+    scope = Scope("function", names)
+    for param in type_params:
+        scope.values[param.name] = Opaque("typing.TypeVar()")
+    ref = m.new(scope)
+    if frame.kind == "class":
+        scope.values.update(
+            {k: v for k, v in m.space(frame.scope or 0).values.items() if k not in names}
+        )
+    closure = frame.closure if frame.scope is None else (frame.scope, *frame.closure)
+    return replace(frame, scope=ref.oid, closure=closure, kind="function")
+
+
+# -- context managers ------------------------------------------------------------------------
+
+
+def enter_context(m: Machine, frame: Frame, node: ast.expr) -> Value:
+    """The manager of a `with` item."""
+    return evaluate(m, frame, node)
+
+
+def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Value:
+    """What `as` binds."""
+    if isinstance(manager, Ref):
+        obj = m.obj(manager)
+        if isinstance(obj, InstanceObj):
+            for name in ("__enter__", "__aenter__"):
+                method = classes.class_attribute(m, obj.cls, name)
+                if method is not None:
+                    value = calls.call(m, frame, calls.bind(m, method, manager), [], {}, node)
+                    if isinstance(value, Coroutine):
+                        return calls.run_coroutine(m, frame, value, node)
+                    return value
+        if isinstance(obj, ListObj) and obj.kind == "manager":
+            return obj.items[0] if obj.items else NONE
+        if isinstance(obj, ListObj | DictObj | FunctionObj | ClassObj | ModuleObj):
+            raise m.error(frame, node, "TypeError", "this value is no context manager")
+    if isinstance(manager, Const | TupleValue):
+        raise m.error(frame, node, "TypeError", "this value is no context manager")
+    if isinstance(manager, Unknown):
+        return manager
+    m.may_raise(m.place(frame, node))
+    if isinstance(manager, Opaque):
+        return manager
+    return Opaque()
+
+
+def leave_context(
+    m: Machine, frame: Frame, manager: Ref, raised: Raised | None, node: ast.AST
+) -> bool:
+    """True if the manager swallows the exception."""
+    obj = m.obj(manager)
+    if not isinstance(obj, InstanceObj):
+        return False
+    for name in ("__exit__", "__aexit__"):
+        method = classes.class_attribute(m, obj.cls, name)
+        if method is not None:
+            what: list[Value] = [NONE, NONE, NONE]
+            if raised is not None:
+                what = [Opaque(), raised.value, Opaque()]
+            value = calls.call(m, frame, calls.bind(m, method, manager), what, {}, node)
+            if isinstance(value, Coroutine):
+                value = calls.run_coroutine(m, frame, value, node)
+            return is_true(m, frame, value, node) if raised is not None else False
+    return False
+
+
+_RULES: dict[type[ast.expr], Callable[[Machine, Frame, Any], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Tuple: _tuple,
+    ast.List: _list,
+    ast.Set: _set,
+    ast.Dict: _dict,
+    ast.JoinedStr: _joined_str,
+    ast.BoolOp: _bool_op,
+    ast.IfExp: _if_exp,
+    ast.UnaryOp: _unary,
+    ast.BinOp: _bin_op,
+    ast.Compare: _compare,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Call: _call,
+    ast.Lambda: _lambda,
+    ast.NamedExpr: _named,
+    ast.Await: _await,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield_from,
+    ast.Starred: _starred,
+    ast.ListComp: _list_comp,
+    ast.GeneratorExp: _list_comp,
+    ast.SetComp: _set_comp,
+    ast.DictComp: _dict_comp,
+}
+__all__ = ["Kind", "Namespace", "Names", "evaluate", "truth"]

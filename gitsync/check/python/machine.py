@@ -1,0 +1,589 @@
+"""The abstract machine: runs statements over possible worlds and keeps the budget.
+
+Expressions are evaluated in direct style against `machine.state`. Where something is undecided they
+call `choose`; `branches` then runs the same code once per alternative, each from the world as it was
+before. Statements work on lists of worlds, which are joined again where that loses nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from gitsync.check.python.facts import facts
+from gitsync.check.python.source import LimitHit, Refused, Sources
+from gitsync.check.python.state import State, merge, union
+from gitsync.check.python.values import (
+    UNBOUND,
+    Const,
+    Ext,
+    InstanceObj,
+    ListObj,
+    ModuleObj,
+    Namespace,
+    Obj,
+    Opaque,
+    Place,
+    Ref,
+    Scope,
+    Union,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from gitsync.check.python.imports import Importer
+
+MAX_RUNS = 96
+KEEP_APART = 8
+MAX_WORLDS = 24
+MAX_DEPTH = 60
+MAX_STEPS = 600_000
+
+SYS_MODULES = 1
+SYS_PATH = 2
+REGISTRY = 3
+FIRST_OID = 10
+
+
+class Kind(Enum):
+    """How a statement ended."""
+
+    NORMAL = auto()
+    RETURN = auto()
+    RAISE = auto()
+    BREAK = auto()
+    CONTINUE = auto()
+
+
+class Raised(Exception):
+    """The abstract program raises `value`.
+
+    `implicit` marks exceptions that may happen (a library call failing) as opposed to those that
+    certainly do; `refused` carries the parser's verdict on a file.
+    """
+
+    def __init__(
+        self,
+        value: Value,
+        place: Place,
+        reason: str,
+        *,
+        implicit: bool = False,
+        refused: Refused | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.value = value
+        self.place = place
+        self.reason = reason
+        self.implicit = implicit
+        self.refused = refused
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A world and how it came out of a statement."""
+
+    state: State
+    kind: Kind = Kind.NORMAL
+    value: Value | None = None
+    raised: Raised | None = None
+
+
+class NeedMark(Exception):
+    """A statement that was thought to be plain has to choose: run it again under a mark."""
+
+
+class OutOfBudget(Exception):
+    """A speculative execution has used up its steps."""
+
+
+@dataclass(slots=True)
+class Trail:
+    """The choices of one run of `branches`."""
+
+    script: list[int]
+    mark: int
+    path: tuple[tuple[Place, int, str], ...]
+    loaded: frozenset[str]
+    first_oid: int
+    marked: bool = True
+    cursor: int = 0
+    base: State | None = None
+    pending: list[list[int]] = field(default_factory=list)
+    memo: dict[tuple[int, ...], tuple[list[Outcome], int]] = field(default_factory=dict)
+    raise_seen: int = -1
+
+
+@dataclass(slots=True)
+class Frame:
+    """Where names are looked up: the module, the scope and the scopes around it."""
+
+    module: int
+    path: str
+    scope: int | None = None
+    closure: tuple[int, ...] = ()
+    prefix: str = ""
+    kind: str = "module"
+    handled: Raised | None = None
+    function: Ref | None = None
+    first_arg: Value | None = None
+    class_ref: Value | None = None
+    lazy_annotations: bool = False
+    yields: int | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was noticed while running, for the warnings."""
+
+    backends: list[BackendCall] = field(default_factory=list)
+    server_created: bool = False
+    started: list[Place] = field(default_factory=list)
+    calls: list[tuple[Place, Opaque]] = field(default_factory=list)
+    provider: list[tuple[Place, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class BackendCall:
+    """A call of an SDK backend with the arguments that name components."""
+
+    path: str
+    place: Place
+    arguments: dict[str, tuple[Value, Place]]
+    complete: bool
+    state: State
+    origin: str = "import"
+
+
+class Machine:
+    """Executes modules abstractly; one instance per entrypoint."""
+
+    def __init__(self, sources: Sources, *, minor: int, deadline: float, clock: Clock) -> None:
+        self.sources = sources
+        self.minor = minor
+        self.deadline = deadline
+        self.clock = clock
+        self.state = State()
+        self.trail: Trail | None = None
+        self.next_oid = FIRST_OID
+        self.guards = 0
+        self.depth = 0
+        self.steps = 0
+        self.step_limit = MAX_STEPS
+        self.speculative = False
+        self.origin = "import"
+        self.at = Place("", 1, 1)
+        self.overflow: Place | None = None
+        self.seen = Seen()
+        self.importer: Importer
+        self.facts = facts()
+        self.calling: list[int] = []
+        self.awaiting = 0
+
+    # -- budget ------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Count one step; every so often look at the clock."""
+        self.steps += 1
+        if self.steps & 63 == 0:
+            if self.clock() > self.deadline:
+                raise LimitHit(self.at.path, "the time limit for one entrypoint is used up")
+            if self.steps > self.step_limit:
+                if self.speculative:
+                    raise OutOfBudget
+                raise LimitHit(self.at.path, "the code runs too many steps while it is imported")
+
+    def place(self, frame: Frame, node: ast.AST) -> Place:
+        """Where a node stands."""
+        return Place(frame.path, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
+
+    def unknown(self, frame: Frame, node: ast.AST, reason: str) -> Unknown:
+        """A value that may be anything because of this node."""
+        return Unknown(self.place(frame, node), reason)
+
+    def overflow_doubt(self) -> Unknown | None:
+        """Set if there were too many possible worlds to follow them all."""
+        if self.overflow is None:
+            return None
+        return Unknown(self.overflow, "there are too many possible ways through the code")
+
+    # -- heap --------------------------------------------------------------------------------
+
+    def new(self, obj: Obj) -> Ref:
+        """Put a new object into the present world."""
+        oid = self.next_oid
+        self.next_oid += 1
+        return self.state.add(oid, obj)
+
+    def obj(self, ref: Ref) -> Obj:
+        """The object behind a reference, to be read only."""
+        return self.state.heap[ref.oid]
+
+    def space(self, oid: int) -> Namespace:
+        """A namespace, to be read only."""
+        found = self.state.heap[oid]
+        assert isinstance(found, Namespace)
+        return found
+
+    def store(self, oid: int, name: str, value: Value) -> None:
+        """Bind a name in a namespace."""
+        target = self.state.change(oid)
+        assert isinstance(target, Namespace)
+        target.values[name] = value
+        if type(target) is ModuleObj:
+            target.places[name] = self.at
+
+    def taint(self, oid: int, cause: Unknown) -> None:
+        """Anything in this namespace may have been bound anew."""
+        target = self.state.change(oid)
+        assert isinstance(target, Namespace)
+        if target.taint is None:
+            target.taint = cause
+
+    def list_of(self, items: list[Value], kind: str = "list", rest: Value | None = None) -> Ref:
+        """A new list-like object."""
+        return self.new(ListObj(items, kind, rest))
+
+    # -- choices -----------------------------------------------------------------------------
+
+    def choose(self, count: int, place: Place, text: str = "") -> int:
+        """One of `count` alternatives; all of them are tried."""
+        pick = self._next(count, place)
+        self.state.path = (*self.state.path, (place, pick, text))
+        return pick
+
+    def _next(self, count: int, place: Place) -> int:
+        trail = self.trail
+        assert trail is not None
+        if trail.cursor < len(trail.script):
+            pick = trail.script[trail.cursor]
+        else:
+            if not trail.marked:
+                raise NeedMark
+            if trail.base is None:
+                trail.base = self.state.rewound(trail.mark, trail.path, trail.loaded)
+            pick = 0
+            if len(trail.pending) + count > MAX_RUNS:
+                if self.overflow is None:
+                    self.overflow = place
+            else:
+                trail.pending.extend([*trail.script, other] for other in range(1, count))
+            trail.script.append(pick)
+        trail.cursor += 1
+        return pick
+
+    def pick_outcome(self, run: Callable[[], list[Outcome]], place: Place) -> Outcome:
+        """Run code that ends in several worlds and go on in one of them; all are tried."""
+        trail = self.trail
+        assert trail is not None
+        key = tuple(trail.script[: trail.cursor])
+        known = trail.memo.get(key) if trail.cursor < len(trail.script) else None
+        if known is None:
+            outcomes = run()
+            self.trail = trail
+            if len(outcomes) > 1:
+                if not trail.marked:
+                    raise NeedMark
+                trail.memo[key] = (
+                    [Outcome(o.state.fork(), o.kind, o.value, o.raised) for o in outcomes],
+                    self.next_oid,
+                )
+        else:
+            outcomes = [Outcome(o.state.fork(), o.kind, o.value, o.raised) for o in known[0]]
+            self.next_oid = known[1]
+        if not outcomes:
+            raise OutOfBudget
+        if len(outcomes) == 1:
+            self.state = outcomes[0].state
+            return outcomes[0]
+        if trail.base is None and trail.cursor >= len(trail.script):
+            trail.base = outcomes[0].state.rewound(trail.mark, trail.path, trail.loaded)
+        chosen = outcomes[self._next(len(outcomes), place)]
+        self.state = chosen.state
+        return chosen
+
+    def branches[T](self, state: State, run: Callable[[], T]) -> list[tuple[State, T | Raised]]:
+        """Run code once per combination of its choices; each with its own world."""
+        outer = self.trail
+        first_oid = self.next_oid
+        last_oid = first_oid
+        results: list[tuple[State, T | Raised]] = []
+        trail = Trail([], state.mark(), state.path, state.loaded, first_oid)
+        pending = trail.pending
+        memo = trail.memo
+        current: State | None = state
+        runs = 0
+        try:
+            while current is not None:
+                self.state = current
+                self.trail = trail
+                self.next_oid = first_oid
+                try:
+                    value: T | Raised = run()
+                except Raised as raised:
+                    value = raised
+                results.append((self.state, value))
+                last_oid = max(last_oid, self.next_oid)
+                runs += 1
+                if not pending:
+                    break
+                base = trail.base
+                assert base is not None
+                if runs >= MAX_RUNS:
+                    if self.overflow is None:
+                        self.overflow = self.at
+                    break
+                script = pending.pop(0)
+                current = base.fork()
+                trail = Trail(script, current.mark(), base.path, base.loaded, first_oid, base=base)
+                trail.pending = pending
+                trail.memo = memo
+        finally:
+            self.trail = outer
+            self.next_oid = max(last_oid, self.next_oid)
+        if outer is None and len(results) == 1:
+            results[0][0].journal.clear()
+        return results
+
+    def plain[T](self, state: State, run: Callable[[], T]) -> list[tuple[State, T | Raised]]:
+        """Like `branches` for code that hardly ever chooses: no mark, so nothing is copied."""
+        outer = self.trail
+        oid = self.next_oid
+        self.state = state
+        self.trail = Trail([], 0, state.path, state.loaded, oid, marked=False)
+        try:
+            return [(self.state, run())]
+        except Raised as raised:
+            return [(self.state, raised)]
+        except NeedMark:
+            self.trail = outer
+            self.next_oid = oid
+            return self.branches(state, run)
+        finally:
+            self.trail = outer
+
+    def may_raise(self, node_place: Place) -> None:
+        """Something here may fail: inside a `try` both ways are followed."""
+        if not self.guards:
+            return
+        trail = self.trail
+        if trail is None:
+            return
+        size = len(self.state.journal)
+        if trail.raise_seen == size:
+            return
+        trail.raise_seen = size
+        if self.choose(2, node_place, "an exception") == 1:
+            raise Raised(Opaque("exception"), node_place, "a library call may fail", implicit=True)
+
+    def concrete(self, value: Value, place: Place | None = None) -> Value:
+        """One option of a union; anything else as it is."""
+        if not isinstance(value, Union):
+            return value
+        where = value.place or place or self.at
+        return value.options[self.choose(len(value.options), where)]
+
+    # -- joining -----------------------------------------------------------------------------
+
+    def join(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Fewer outcomes that mean the same; more than allowed are joined with loss."""
+        if len(outcomes) < 2:
+            return outcomes
+        kept: list[Outcome] = []
+        for outcome in outcomes:
+            if not self._absorb(kept, outcome, force=False):
+                kept.append(outcome)
+        stuck: list[Outcome] = []
+        while len(kept) > KEEP_APART:
+            last = kept.pop()
+            if not self._absorb(kept, last, force=True):
+                stuck.append(last)
+        kept += stuck
+        if len(kept) > MAX_WORLDS:
+            if self.overflow is None:
+                self.overflow = self.at
+            kept = kept[:MAX_WORLDS]
+        return kept
+
+    def _absorb(self, kept: list[Outcome], outcome: Outcome, *, force: bool) -> bool:
+        from gitsync.check.python.classes import touches
+
+        for at, other in enumerate(kept):
+            if outcome.kind is not other.kind or _raise_key(outcome) != _raise_key(other):
+                continue
+            if outcome.kind is Kind.RETURN and outcome.value != other.value:
+                continue
+            joined = merge(other.state, outcome.state, force=force, harmful=touches)
+            if joined is not None:
+                kept[at] = replace(other, state=joined)
+                return True
+        return False
+
+    # -- names -------------------------------------------------------------------------------
+
+    def load(self, frame: Frame, name: str, node: ast.AST) -> Value:
+        """The value of a name, as Python would look it up."""
+        if frame.scope is not None:
+            scope = self.state.heap[frame.scope]
+            assert isinstance(scope, Scope)
+            if name in scope.declared_global:
+                return self._load_global(frame, name, node)
+            if name not in scope.declared_nonlocal:
+                found = scope.values.get(name)
+                if found is not None:
+                    return self._settle(frame.scope, name, found, frame, node)
+                if name in scope.locals and scope.kind != "class":
+                    if scope.taint is not None:
+                        return scope.taint
+                    raise self.error(
+                        frame,
+                        node,
+                        "UnboundLocalError",
+                        f"the local name '{name}' is not bound yet",
+                    )
+        for oid in frame.closure:
+            outer = self.state.heap[oid]
+            assert isinstance(outer, Scope)
+            if outer.kind == "class":
+                continue
+            if name in outer.declared_global:
+                break
+            found = outer.values.get(name)
+            if found is not None:
+                return self._settle(oid, name, found, frame, node)
+            if name in outer.locals:
+                if outer.taint is not None:
+                    return outer.taint
+                raise self.error(frame, node, "NameError", f"the name '{name}' is not bound yet")
+        if name == "__class__" and frame.class_ref is not None:
+            return frame.class_ref
+        return self._load_global(frame, name, node)
+
+    def _load_global(self, frame: Frame, name: str, node: ast.AST) -> Value:
+        module = self.space(frame.module)
+        found = module.values.get(name)
+        if found is not None:
+            return self._settle(frame.module, name, found, frame, node)
+        if module.taint is not None:
+            return module.taint
+        kind = self.facts.builtins.get(name)
+        if kind is not None:
+            return builtin(name, kind)
+        raise self.error(frame, node, "NameError", f"the name '{name}' is not defined")
+
+    def _settle(self, oid: int, name: str, found: Value, frame: Frame, node: ast.AST) -> Value:
+        """Decide a union where it is read, and remember the decision in its place."""
+        taint = self.space(oid).taint
+        if taint is not None and not isinstance(found, Const):
+            return taint
+        if not isinstance(found, Union):
+            return found
+        where = found.place or self.place(frame, node)
+        value = found.options[self.choose(len(found.options), where, name)]
+        target = self.state.change(oid)
+        assert isinstance(target, Namespace)
+        if value is UNBOUND or value == UNBOUND:
+            target.values.pop(name, None)
+            return self.load(frame, name, node)
+        target.values[name] = value
+        return value
+
+    def _settle_plain(self, oid: int, name: str) -> Value:
+        """A value of a namespace, a union decided and remembered."""
+        found = self.space(oid).values[name]
+        if isinstance(found, Union):
+            options = tuple(o for o in found.options if o != UNBOUND)
+            found = options[self.choose(len(options), found.place or self.at, name)]
+            target = self.state.change(oid)
+            assert isinstance(target, Namespace)
+            target.values[name] = found
+        return found
+
+    def bind(self, frame: Frame, name: str, value: Value) -> None:
+        """Assign to a name from this frame."""
+        self.store(self.owner_of(frame, name), name, value)
+
+    def owner_of(self, frame: Frame, name: str) -> int:
+        """The namespace that an assignment to `name` would change."""
+        if frame.scope is None:
+            return frame.module
+        scope = self.state.heap[frame.scope]
+        assert isinstance(scope, Scope)
+        if name in scope.declared_global:
+            return frame.module
+        if name in scope.declared_nonlocal:
+            for oid in frame.closure:
+                outer = self.state.heap[oid]
+                assert isinstance(outer, Scope)
+                if outer.kind != "class" and name in outer.locals:
+                    return oid
+        return frame.scope
+
+    def unbind(self, frame: Frame, name: str, node: ast.AST) -> None:
+        """`del name`."""
+        oid = self.owner_of(frame, name)
+        space = self.space(oid)
+        value = space.values.get(name)
+        if value is None:
+            if space.taint is not None:
+                return
+            raise self.error(frame, node, "NameError", f"the name '{name}' is not defined")
+        if isinstance(value, Union):
+            self._settle(oid, name, value, frame, node)
+        target = self.state.change(oid)
+        assert isinstance(target, Namespace)
+        target.values.pop(name, None)
+
+    # -- exceptions --------------------------------------------------------------------------
+
+    def error(self, frame: Frame, node: ast.AST, kind: str, reason: str) -> Raised:
+        """A built-in exception that is certainly raised here."""
+        value = self.new(InstanceObj(Ext(f"builtins.{kind}", "c"), (Const(reason),)))
+        return Raised(value, self.at_or(frame, node), reason)
+
+    def at_or(self, frame: Frame, node: ast.AST) -> Place:
+        """The statement being executed, else the node itself."""
+        return self.at if self.at.path else self.place(frame, node)
+
+
+type Clock = Callable[[], float]
+monotonic: Clock = time.monotonic
+
+
+def _raise_key(outcome: Outcome) -> object:
+    """Equal for outcomes that raise the same thing; None for those that raise nothing."""
+    raised = outcome.raised
+    if raised is None:
+        return None
+    value: object = raised.value
+    if isinstance(value, Ref):
+        found = outcome.state.heap.get(value.oid)
+        value = found.cls if isinstance(found, InstanceObj) else value
+    return (value, raised.implicit, None if raised.implicit else raised.place, raised.refused)
+
+
+def builtin(name: str, kind: str) -> Value:
+    """A name of the builtins module as a value."""
+    constants: dict[str, Value] = {
+        "None": Const(None),
+        "True": Const(True),
+        "False": Const(False),
+        "Ellipsis": Const(...),
+        "__debug__": Const(True),
+        "NotImplemented": Ext("builtins.NotImplemented"),
+    }
+    if name in constants:
+        return constants[name]
+    if kind.startswith("c:"):
+        return Ext(kind[2:], "c")
+    return Ext(f"builtins.{name}", "f" if kind.startswith("f") else "v")
+
+
+def joined(values: Sequence[Value]) -> Value:
+    """One of several values."""
+    return union(list(values), None)

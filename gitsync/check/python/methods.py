@@ -1,0 +1,533 @@
+"""Methods of built-in values: strings, lists, dicts, sets, paths, classes."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+
+from gitsync.check.python import attributes, calls, classes, containers, expressions
+from gitsync.check.python.facts import BASES
+from gitsync.check.python.machine import REGISTRY, SYS_PATH, Frame, Machine
+from gitsync.check.python.values import (
+    NONE,
+    TRUE,
+    FALSE,
+    ClassObj,
+    Const,
+    Coroutine,
+    DictObj,
+    Ext,
+    InstanceObj,
+    ListObj,
+    Method,
+    Names,
+    Namespace,
+    Opaque,
+    PathValue,
+    Ref,
+    Super,
+    TupleValue,
+    Unknown,
+    Value,
+)
+
+_TEXT = frozenset(
+    """upper lower strip lstrip rstrip split rsplit replace startswith endswith removeprefix
+    removesuffix title capitalize partition rpartition splitlines isdigit isalpha isidentifier
+    isupper islower isspace find rfind index count casefold swapcase encode decode isnumeric
+    isalnum hex as_integer_ratio bit_length""".split()
+)
+
+
+def call_method(
+    m: Machine,
+    frame: Frame,
+    method: Method,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    """Call a built-in method."""
+    owner, name = method.owner, method.name
+    if isinstance(owner, Const):
+        return _text_method(m, frame, owner, name, args, keywords, node)
+    if isinstance(owner, PathValue):
+        return _path_method(m, frame, owner, name, args, node)
+    if isinstance(owner, Names):
+        return _names_method(m, frame, owner, name, args, keywords, node)
+    if isinstance(owner, Super):
+        return _super_method(m, frame, owner, name, args, keywords, node)
+    if isinstance(owner, TupleValue):
+        return Opaque()
+    if isinstance(owner, Coroutine):
+        return _generator_method(m, frame, owner, name, node)
+    if isinstance(owner, Ref):
+        obj = m.obj(owner)
+        if isinstance(obj, ListObj):
+            return _list_method(m, frame, owner, obj, name, args, keywords, node)
+        if isinstance(obj, DictObj):
+            return _dict_method(m, frame, owner, obj, name, args, keywords, node)
+        if isinstance(obj, ClassObj):
+            return _class_method(m, frame, owner, obj, name, args, keywords, node)
+        if isinstance(obj, InstanceObj) and name == "__setattr__" and len(args) == 2:
+            if isinstance(args[0], Const):
+                m.store(owner.oid, str(args[0].value), args[1])
+            return NONE
+        if name == "__get__":
+            return calls.bind(m, owner, args[0] if args else NONE)
+    return Opaque()
+
+
+def _text_method(
+    m: Machine,
+    frame: Frame,
+    owner: Const,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    value = owner.value
+    if name == "join" and isinstance(value, str) and args:
+        texts = calls.strings_of(m, frame, args[0], node)
+        if texts is not None and sum(map(len, texts)) < 65536:
+            return Const(value.join(texts))
+        return Opaque("str()")
+    if name == "format" and isinstance(value, str):
+        plain = [attributes.as_text(m, a) for a in args]
+        named = {k: attributes.as_text(m, v) for k, v in keywords.items()}
+        if None not in plain and None not in named.values() and len(value) < 4096:
+            if not any(c in value for c in ".[!:"):
+                try:
+                    return Const(value.format(*plain, **named))
+                except (IndexError, KeyError, ValueError):
+                    return Opaque("str()")
+        return Opaque("str()")
+    raw = [a.value if isinstance(a, Const) else a for a in args]
+    flat = [
+        tuple(i.value for i in a.items if isinstance(i, Const)) if isinstance(a, TupleValue) else a
+        for a in raw
+    ]
+    if name in _TEXT and not keywords and not any(isinstance(a, Value) for a in flat):
+        if name == "replace" and isinstance(value, str) and len(value) > 4096:
+            return Opaque()
+        try:
+            result = getattr(value, name)(*flat)
+        except Exception:
+            return Opaque()
+        if isinstance(result, list):
+            return m.list_of([Const(r) for r in result])
+        return containers.constant(result)
+    return Opaque(f"{type(value).__name__}()")
+
+
+def _path_method(
+    m: Machine, frame: Frame, owner: PathValue, name: str, args: list[Value], node: ast.AST
+) -> Value:
+    text = owner.text
+    first = args[0].value if args and isinstance(args[0], Const) else None
+    if name in ("resolve", "absolute", "expanduser"):
+        return PathValue(posixpath.normpath(text))
+    if name == "joinpath":
+        value: Value = owner
+        for arg in args:
+            value = attributes.join_path(value, arg) or Opaque()
+        return value
+    if name == "with_name" and isinstance(first, str):
+        return PathValue(posixpath.join(posixpath.dirname(text), first))
+    if name == "with_suffix" and isinstance(first, str):
+        return PathValue(posixpath.splitext(text)[0] + first)
+    if name in ("as_posix", "__str__", "__fspath__"):
+        return Const(text)
+    m.may_raise(m.place(frame, node))
+    return Opaque(f"pathlib.Path().{name}()")
+
+
+def _names_method(
+    m: Machine,
+    frame: Frame,
+    owner: Names,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    space = m.space(owner.oid)
+    key = args[0] if args else NONE
+    if name in ("get", "pop", "setdefault", "__getitem__"):
+        default = args[1] if len(args) > 1 else NONE
+        if isinstance(key, Const):
+            found = space.values.get(key.value)
+            if found is None and space.taint is not None:
+                return space.taint
+            if found is None:
+                if name == "setdefault":
+                    containers.set_name(m, frame, owner, key, default, node)
+                if name == "__getitem__" or name == "pop" and len(args) < 2:
+                    raise m.error(frame, node, "KeyError", "there is no such name")
+                return default
+            value = m._settle_plain(owner.oid, key.value)
+            if name == "pop":
+                containers.remove_item(m, frame, owner, key, node)
+            return value
+        if name != "get":
+            m.taint(owner.oid, m.unknown(frame, node, "a name that is not known is changed"))
+        values = [m.concrete(v) for v in containers.visible(space).values()]
+        return containers.pick_any(m, frame, values, node)
+    if name in ("update", "__ior__"):
+        for arg in args:
+            new = DictObj({})
+            containers.absorb(m, new, arg)
+            if not isinstance(arg, Ref | Names) or new.rest is not None:
+                m.taint(owner.oid, m.unknown(frame, node, "names that are not known are bound"))
+            for k, v in new.items.items():
+                containers.set_name(m, frame, owner, k, v, node)
+        for word, value in keywords.items():
+            m.store(owner.oid, word, value)
+        return NONE
+    if name in ("__setitem__",) and len(args) == 2:
+        containers.set_name(m, frame, owner, args[0], args[1], node)
+        return NONE
+    if name == "__delitem__" and args:
+        containers.remove_item(m, frame, owner, args[0], node)
+        return NONE
+    if name in ("items", "values", "keys", "copy"):
+        shown = {Const(k): m.concrete(v) for k, v in containers.visible(space).items()}
+        if name == "copy":
+            return m.new(DictObj(shown, space.taint))
+        return _view(m, shown, space.taint, name)
+    if name == "clear":
+        m.taint(owner.oid, m.unknown(frame, node, "all names are deleted"))
+        return NONE
+    return Opaque()
+
+
+def _view(m: Machine, items: dict[Value, Value], rest: Value | None, name: str) -> Value:
+    if name == "keys":
+        return m.list_of(list(items), "list", None if rest is None else Opaque())
+    if name == "values":
+        return m.list_of([m.concrete(v) for v in items.values()], "list", rest)
+    pairs: list[Value] = [TupleValue((k, m.concrete(v))) for k, v in items.items()]
+    return m.list_of(pairs, "list", None if rest is None else TupleValue((Opaque(), rest)))
+
+
+def _list_method(
+    m: Machine,
+    frame: Frame,
+    owner: Ref,
+    obj: ListObj,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    if name in ("copy", "__iter__", "__enter__"):
+        kind = "iterator" if name == "__iter__" else obj.kind
+        return m.list_of(list(obj.items), kind, obj.rest)
+    if name in ("index", "count", "__len__", "__contains__", "isdisjoint", "issubset"):
+        return Opaque("int()")
+    if name in ("union", "difference", "intersection") and obj.rest is None:
+        out = list(obj.items)
+        for arg in args:
+            items, rest = expressions.items_of(m, frame, arg, node)
+            if rest is not None:
+                known = [*out, *items, rest]
+                return m.list_of([], "set", containers.blurred(m, frame, known, node))
+            if name == "union":
+                out += items
+            else:
+                out = [i for i in out if (i in items) is (name == "intersection")]
+        return containers.new_set(m, out, None)
+    changed = m.state.change(owner.oid)
+    assert isinstance(changed, ListObj)
+    if owner.oid == SYS_PATH and name in ("insert", "append"):
+        value = args[-1] if args else NONE
+        at = args[0].value if name == "insert" and isinstance(args[0], Const) else None
+        if name == "append":
+            changed.items.append(value)
+        else:
+            changed.items.insert(at if isinstance(at, int) else 0, value)
+        return NONE
+    if name in ("append", "add", "appendleft"):
+        value = args[0] if args else NONE
+        if changed.kind in ("set", "frozenset") and value in changed.items:
+            return NONE
+        if name == "appendleft":
+            changed.items.insert(0, value)
+        else:
+            changed.items.append(value)
+        return NONE
+    if name in ("extend", "update"):
+        for arg in args:
+            items, rest = expressions.items_of(m, frame, arg, node)
+            target = m.state.change(owner.oid)
+            assert isinstance(target, ListObj)
+            for item in items:
+                if target.kind != "set" or item not in target.items:
+                    target.items.append(item)
+            if rest is not None:
+                known = [*([target.rest] if target.rest else []), rest]
+                target.rest = containers.blurred(m, frame, known, node)
+        return NONE
+    if name == "insert" and len(args) == 2 and isinstance(args[0], Const) and obj.rest is None:
+        changed.items.insert(args[0].value, args[1])
+        return NONE
+    if name in ("pop", "popleft") and obj.rest is None:
+        if not changed.items:
+            raise m.error(frame, node, "IndexError", "the list is empty")
+        if obj.kind == "set":
+            known = list(changed.items)
+            changed.items = []
+            changed.rest = containers.blurred(m, frame, known, node) if len(known) > 1 else None
+            return known[0] if len(known) == 1 else changed.rest or NONE
+        at = (
+            0
+            if name == "popleft"
+            else (
+                args[0].value if args and isinstance(args[0], Const) else -1 if not args else None
+            )
+        )
+        if isinstance(at, int) and -len(changed.items) <= at < len(changed.items):
+            return m.concrete(changed.items.pop(at))
+        if isinstance(at, int):
+            raise m.error(frame, node, "IndexError", "the index is out of range")
+    if name in ("remove", "discard") and obj.rest is None and args:
+        if args[0] in changed.items and containers.hashable(m, args[0]):
+            changed.items.remove(args[0])
+            return NONE
+        if containers.contains(m, owner, args[0]) is False:
+            if name == "remove":
+                raise m.error(frame, node, "ValueError", "the list has no such item")
+            return NONE
+    if name == "clear":
+        changed.items = []
+        changed.rest = None
+        return NONE
+    if name == "reverse" and obj.rest is None:
+        changed.items.reverse()
+        return NONE
+    if name == "sort" and obj.rest is None:
+        if all(isinstance(i, Const) for i in changed.items) and not keywords:
+            try:
+                changed.items.sort(key=lambda c: c.value)  # type: ignore[attr-defined]
+                return NONE
+            except TypeError:
+                raise m.error(frame, node, "TypeError", "the items cannot be ordered") from None
+        if len(changed.items) < 2:
+            return NONE
+    known = [*changed.items, *args, *([changed.rest] if changed.rest is not None else [])]
+    changed.rest = containers.blurred(m, frame, known, node)
+    changed.items = []
+    return changed.rest if name in ("pop", "popleft") else NONE
+
+
+def _dict_method(
+    m: Machine,
+    frame: Frame,
+    owner: Ref,
+    obj: DictObj,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    key = args[0] if args else NONE
+    default = args[1] if len(args) > 1 else NONE
+    if name in ("get", "pop", "setdefault"):
+        if containers.hashable(m, key):
+            found = obj.items.get(key)
+            if found is None and obj.rest is None:
+                if name == "setdefault":
+                    containers.set_item(m, frame, owner, key, default, node)
+                if name == "pop" and len(args) < 2:
+                    raise m.error(frame, node, "KeyError", "the dictionary has no such key")
+                return default
+            values = [v for v in (found, obj.rest) if v is not None]
+            if found is None:
+                values.append(default)
+            value = containers.pick_any(m, frame, [m.concrete(v) for v in values], node)
+            if name == "pop" and found is not None:
+                containers.remove_item(m, frame, owner, key, node)
+            if name == "setdefault" and found is None:
+                containers.set_item(m, frame, owner, key, value, node)
+            return value
+        values = [m.concrete(v) for v in obj.items.values()]
+        values += [*([obj.rest] if obj.rest is not None else []), default]
+        if name != "get":
+            containers.remove_item(m, frame, owner, key, node)
+        return containers.pick_any(m, frame, values, node)
+    if name in ("items", "values", "keys"):
+        return _view(m, obj.items, obj.rest, name)
+    if name == "copy":
+        return m.new(obj.copy())
+    changed = m.state.change(owner.oid)
+    assert isinstance(changed, DictObj)
+    if name == "update":
+        for arg in args:
+            if isinstance(arg, Ref) and isinstance(m.obj(arg), ListObj):
+                items, rest = expressions.items_of(m, frame, arg, node)
+                for pair in items:
+                    if isinstance(pair, TupleValue) and len(pair.items) == 2:
+                        containers.put(m, frame, changed, pair.items[0], pair.items[1], node)
+                changed.rest = rest or changed.rest
+            else:
+                containers.absorb(m, changed, arg)
+        for word, value in keywords.items():
+            changed.items[Const(word)] = value
+        return NONE
+    if name == "clear":
+        changed.items = {}
+        changed.rest = None
+        return NONE
+    if name == "popitem" and obj.rest is None and obj.items:
+        last = list(changed.items)[-1]
+        return TupleValue((last, changed.items.pop(last)))
+    return Opaque()
+
+
+def _generator_method(
+    m: Machine, frame: Frame, owner: Coroutine, name: str, node: ast.AST
+) -> Value:
+    if name in ("__next__", "send"):
+        items, _ = calls.run_generator(m, frame, owner, node)
+        return items[0] if items else Opaque()
+    return Opaque()
+
+
+# -- classes and super() ---------------------------------------------------------------------
+
+
+def _class_method(
+    m: Machine,
+    frame: Frame,
+    owner: Ref,
+    obj: ClassObj,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    if name == "register":
+        return register(m, frame, owner, args[0] if args else NONE, node)
+    if name == "mro":
+        return m.list_of([owner, *obj.mro, Ext("builtins.object", "c")])
+    if name == "__subclasses__":
+        found = [
+            Ref(oid)
+            for oid, other in sorted(m.state.heap.items())
+            if isinstance(other, ClassObj) and owner in other.bases
+        ]
+        return m.list_of(list(found))
+    if name == "__new__":
+        cls = args[0] if args else owner
+        return m.new(InstanceObj(cls)) if classes.is_class(m, cls) else Opaque()
+    if name == "__call__":
+        return calls.new_instance(m, frame, owner, obj, args, keywords, node)
+    if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
+        attributes.put(m, frame, owner, str(args[0].value), args[1], node)
+        return NONE
+    return NONE if name in ("__init__", "__init_subclass__") else Opaque()
+
+
+def register(m: Machine, frame: Frame, target: Value, value: Value, node: ast.AST) -> Value:
+    """`Base.register(X)`: X becomes a virtual subclass."""
+    for base in BASES.values():
+        if not classes.is_subclass(m.state, target, base):
+            continue
+        key = f"virtual:{base}"
+        old = m.space(REGISTRY).values.get(key)
+        items = old.items if isinstance(old, TupleValue) else ()
+        if classes.is_class(m, value):
+            m.store(REGISTRY, key, TupleValue((*items, value)))
+        elif not isinstance(value, Opaque):
+            if isinstance(value, Unknown):
+                m.store(REGISTRY, "doubt", value)
+            else:
+                raise m.error(frame, node, "TypeError", "only classes can be registered")
+        else:
+            doubt = m.unknown(frame, node, "an unknown class is registered")
+            m.store(REGISTRY, "doubt", doubt)
+    return value
+
+
+def _super_method(
+    m: Machine,
+    frame: Frame,
+    owner: Super,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    """A built-in or SDK method reached through `super()`."""
+    after = owner.after
+    subject = owner.owner
+    obj = m.obj(after) if isinstance(after, Ref) else None
+    is_meta = isinstance(obj, ClassObj) and Ext("builtins.type") in obj.mro
+    if name == "__new__":
+        if len(args) == 4 and (is_meta or classes.is_class(m, args[0])):
+            return _new_class(m, frame, args, keywords, node)
+        cls = args[0] if args else NONE
+        if isinstance(cls, Ref):
+            made = m.obj(cls)
+            if isinstance(made, ClassObj):
+                if made.abstract:
+                    raise m.error(
+                        frame, node, "TypeError", f"the abstract class {made.name} is instantiated"
+                    )
+                return m.new(InstanceObj(cls, tuple(args[1:])))
+        return Opaque()
+    if name == "__call__" and isinstance(subject, Ref):
+        cls_obj = m.obj(subject)
+        if isinstance(cls_obj, ClassObj):
+            return calls.new_instance(m, frame, subject, cls_obj, args, keywords, node)
+    if name == "__init__" and isinstance(subject, Ref):
+        instance = m.obj(subject)
+        if isinstance(instance, InstanceObj):
+            if classes.is_component(m.state, instance.cls):
+                value = args[0] if args else keywords.get("config", NONE)
+                m.store(subject.oid, "config", value)
+            else:
+                for word, value in keywords.items():
+                    m.store(subject.oid, word, value)
+        return NONE
+    if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
+        if isinstance(subject, Ref):
+            space = m.obj(subject)
+            if isinstance(space, Namespace):
+                m.store(subject.oid, str(args[0].value), args[1])
+        return NONE
+    if name in ("__init_subclass__", "__set_name__", "__exit__", "__enter__"):
+        return NONE
+    if name == "__getattribute__" and args and isinstance(args[0], Const):
+        return attributes.get(m, frame, subject, str(args[0].value), node)
+    if name in ("run", "grade"):
+        return Opaque()
+    if (
+        classes.touches(m.state, subject)
+        and isinstance(subject, Ref)
+        and isinstance(m.obj(subject), ClassObj)
+    ):
+        if name in ("__eq__", "__hash__", "__repr__", "__str__"):
+            return Opaque()
+        return m.unknown(frame, node, "a built-in method of a component class is called")
+    return Opaque()
+
+
+def _new_class(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`type.__new__(meta, name, bases, namespace)` from inside a metaclass."""
+    meta, name, bases, space = args
+    items, rest = expressions.items_of(m, frame, bases, node)
+    values: dict[str, Value] = {}
+    more = calls.spread(m, frame, space, values, node)
+    if rest is not None or more is not None or not isinstance(name, Const):
+        return m.unknown(frame, node, "the parts of the class are not known")
+    lineage = classes.mro_of(m, meta)
+    if any(not isinstance(p, Ref | Ext) for p in lineage):
+        return m.unknown(frame, node, "the metaclass cannot be looked into")
+    return classes.create(m, frame, lineage, str(name.value), items, keywords, values, node)
+
+
+__all__ = ["FALSE", "TRUE", "call_method"]

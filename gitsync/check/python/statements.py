@@ -1,0 +1,564 @@
+"""Statements: each takes one world and gives the worlds it may end in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+from gitsync.check.python import classes, expressions, patterns, targets
+from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
+from gitsync.check.python.scopes import simple
+from gitsync.check.python.state import State, merge
+from gitsync.check.python.values import (
+    NONE,
+    Const,
+    Ext,
+    Opaque,
+    Ref,
+    Unknown,
+    Value,
+)
+
+MAX_PASSES = 20_000
+UNKNOWN_PASSES = 3
+
+
+def block(m: Machine, frame: Frame, state: State, body: list[ast.stmt]) -> list[Outcome]:
+    """Execute statements one after the other in every world that is still running."""
+    live = [Outcome(state)]
+    done: list[Outcome] = []
+    for stmt in body:
+        after: list[Outcome] = []
+        for outcome in live:
+            for result in statement(m, frame, outcome.state, stmt):
+                (after if result.kind is Kind.NORMAL else done).append(result)
+        live = m.join(after) if len(after) > 1 else after
+        if not live:
+            break
+    if len(done) > 1:
+        done = m.join(done)
+    return done + live
+
+
+def statement(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    """Execute one statement in one world."""
+    m.tick()
+    m.at = m.place(frame, node)
+    special = _COMPOUND.get(type(node))
+    if special is not None:
+        return special(m, frame, state, node)
+    rule = _SIMPLE.get(type(node))
+    if rule is None:
+        return [Outcome(state)]
+    run = m.plain if simple(node) else m.branches
+    at = m.at
+    out: list[Outcome] = []
+    for after, value in run(state, lambda: _at(m, at, frame, node, rule)):
+        if isinstance(value, Raised):
+            out.append(Outcome(after, Kind.RAISE, raised=value))
+        else:
+            out.append(value if value.state is after else replace(value, state=after))
+    return out
+
+
+def _at(
+    m: Machine,
+    at: object,
+    frame: Frame,
+    node: ast.stmt,
+    rule: Callable[[Machine, Frame, ast.stmt], Outcome | None],
+) -> Outcome:
+    m.at = m.place(frame, node)
+    return rule(m, frame, node) or Outcome(m.state)
+
+
+def each(
+    m: Machine, frame: Frame, state: State, run: Callable[[], Value]
+) -> tuple[list[tuple[State, Value]], list[Outcome]]:
+    """Evaluate something: the worlds with a value, and the outcomes that raise."""
+    good: list[tuple[State, Value]] = []
+    bad: list[Outcome] = []
+    for after, value in m.branches(state, run):
+        if isinstance(value, Raised):
+            bad.append(Outcome(after, Kind.RAISE, raised=value))
+        else:
+            good.append((after, value))
+    return good, bad
+
+
+# -- simple statements -----------------------------------------------------------------------
+
+
+def _expr(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Expr)
+    if not isinstance(node.value, ast.Constant):
+        expressions.evaluate(m, frame, node.value)
+
+
+def _assign(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Assign)
+    value = expressions.evaluate(m, frame, node.value)
+    for target in node.targets:
+        targets.assign(m, frame, target, value)
+
+
+def _ann_assign(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.AnnAssign)
+    value = expressions.evaluate(m, frame, node.value) if node.value is not None else None
+    if frame.kind in ("module", "class") and not frame.lazy_annotations and node.simple:
+        m_value = expressions.evaluate(m, frame, node.annotation)
+    else:
+        m_value = None
+    if value is not None:
+        targets.assign(m, frame, node.target, value)
+    if frame.kind == "class" and isinstance(node.target, ast.Name) and frame.scope is not None:
+        classes.note_annotation(m, frame, node, m_value)
+
+
+def _aug_assign(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.AugAssign)
+    targets.augment(m, frame, node)
+
+
+def _delete(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Delete)
+    for target in node.targets:
+        targets.delete(m, frame, target)
+
+
+def _return(m: Machine, frame: Frame, node: ast.stmt) -> Outcome:
+    assert isinstance(node, ast.Return)
+    value = NONE if node.value is None else expressions.evaluate(m, frame, node.value)
+    return Outcome(m.state, Kind.RETURN, value)
+
+
+def _raise(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Raise)
+    place = m.place(frame, node)
+    handled = frame.handled
+    implicit = handled is not None and handled.implicit
+    if node.exc is None:
+        if handled is not None:
+            raise Raised(
+                handled.value,
+                handled.place,
+                handled.reason,
+                implicit=handled.implicit,
+                refused=handled.refused,
+            )
+        raise m.error(frame, node, "RuntimeError", "there is no active exception to raise again")
+    value = expressions.evaluate(m, frame, node.exc)
+    if node.cause is not None:
+        expressions.evaluate(m, frame, node.cause)
+    raise Raised(value, place, "the module raises an exception here", implicit=implicit)
+
+
+def _assert(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Assert)
+    if not expressions.truth(m, frame, node.test):
+        raise m.error(frame, node, "AssertionError", "the assertion does not hold")
+
+
+def _function(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    value = expressions.make_function(m, frame, node)
+    m.bind(frame, node.name, value)
+
+
+def _type_alias(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.TypeAlias)
+    if isinstance(node.name, ast.Name):
+        m.bind(frame, node.name.id, Opaque("type alias"))
+
+
+def _jump(kind: Kind) -> Callable[[Machine, Frame, ast.stmt], Outcome]:
+    return lambda m, frame, node: Outcome(m.state, kind)
+
+
+def _nothing(m: Machine, frame: Frame, node: ast.stmt) -> None:
+    return None
+
+
+# -- compound statements ---------------------------------------------------------------------
+
+
+def _if(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.If)
+    out: list[Outcome] = []
+    for after, test in m.branches(state, lambda: expressions.truth(m, frame, node.test)):
+        if isinstance(test, Raised):
+            out.append(Outcome(after, Kind.RAISE, raised=test))
+        else:
+            out += block(m, frame, after, node.body if test else node.orelse)
+    return m.join(out) if len(out) > 1 else out
+
+
+def _while(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.While)
+    out: list[Outcome] = []
+    exits: list[Outcome] = []
+    live = [state]
+    undecided = 0
+    previous: State | None = None
+    while live:
+        going: list[Outcome] = []
+        forked = False
+        for world in live:
+            results = m.branches(world, lambda: expressions.truth(m, frame, node.test))
+            forked = forked or len(results) > 1
+            for after, test in results:
+                if isinstance(test, Raised):
+                    out.append(Outcome(after, Kind.RAISE, raised=test))
+                elif not test:
+                    exits.append(Outcome(after))
+                else:
+                    going += block(m, frame, after, node.body)
+        live = []
+        settled: list[Outcome] = []
+        for result in going:
+            if result.kind is Kind.BREAK:
+                settled.append(Outcome(result.state))
+            elif result.kind in (Kind.NORMAL, Kind.CONTINUE):
+                live.append(result.state)
+            else:
+                out.append(result)
+        out += settled
+        live = [o.state for o in m.join([Outcome(s) for s in live])]
+        undecided += forked or bool(settled)
+        if undecided >= UNKNOWN_PASSES and live:
+            widened = [_widen(m, previous, s, node, frame) for s in live]
+            exits += [Outcome(s) for s in widened]
+            break
+        previous = live[0] if live else None
+        if previous is not None:
+            previous = previous.fork()
+    for result in m.join(exits):
+        out += block(m, frame, result.state, node.orelse)
+    return m.join(out)
+
+
+def _for(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.For | ast.AsyncFor)
+    out: list[Outcome] = []
+    exits: list[Outcome] = []
+
+    def start() -> tuple[list[Value], Value | None]:
+        value = expressions.evaluate(m, frame, node.iter)
+        return expressions.items_of(m, frame, value, node.iter)
+
+    for after, found in m.branches(state, start):
+        if isinstance(found, Raised):
+            out.append(Outcome(after, Kind.RAISE, raised=found))
+            continue
+        items, rest = found
+        live = [Outcome(after)]
+        for item in items[:MAX_PASSES]:
+            live = _one_pass(m, frame, live, node, item, out)
+            if not live:
+                break
+        if len(items) > MAX_PASSES:
+            rest = rest or Opaque()
+        if rest is not None and live:
+            previous = None
+            for _ in range(UNKNOWN_PASSES):
+                exits += [Outcome(o.state.fork()) for o in live]
+                previous = live[0].state.fork()
+                live = _one_pass(m, frame, live, node, rest, out)
+                if not live:
+                    break
+            choice = (m.place(frame, node.iter), 1, "the number of items")
+            live = [Outcome(_widen(m, previous, o.state, node, frame)) for o in live]
+            for outcome in live:
+                outcome.state.path = (*outcome.state.path, choice)
+        exits += live
+    for result in m.join(exits):
+        out += block(m, frame, result.state, node.orelse)
+    return m.join(out)
+
+
+def _one_pass(
+    m: Machine,
+    frame: Frame,
+    live: list[Outcome],
+    node: ast.For | ast.AsyncFor,
+    item: Value,
+    out: list[Outcome],
+) -> list[Outcome]:
+    again: list[Outcome] = []
+    for world in live:
+        m.tick()
+
+        def bind(item: Value = item) -> None:
+            targets.assign(m, frame, node.target, item)
+
+        for after, value in m.branches(world.state, bind):
+            if isinstance(value, Raised):
+                out.append(Outcome(after, Kind.RAISE, raised=value))
+                continue
+            for result in block(m, frame, after, node.body):
+                if result.kind is Kind.BREAK:
+                    out.append(Outcome(result.state))
+                elif result.kind in (Kind.NORMAL, Kind.CONTINUE):
+                    again.append(Outcome(result.state))
+                else:
+                    out.append(result)
+    return m.join(again)
+
+
+def _widen(m: Machine, previous: State | None, state: State, node: ast.stmt, frame: Frame) -> State:
+    """What still changes from pass to pass is not known after many more of them."""
+    if previous is None:
+        return state
+    joined = merge(previous, state, force=True, harmful=classes.touches)
+    if joined is None:
+        if m.overflow is None:
+            m.overflow = m.place(frame, node)
+        return state
+    place = m.place(frame, node)
+    for oid, obj in list(state.heap.items()):
+        before = previous.heap.get(oid)
+        if before is None or before is obj:
+            continue
+        old = getattr(before, "values", None)
+        new = getattr(obj, "values", None)
+        if old is None or new is None:
+            continue
+        target = joined.change(oid)
+        for key, value in new.items():
+            if old.get(key) != value:
+                bad = classes.touches(state, value) or (
+                    key in old and classes.touches(previous, old[key])
+                )
+                target.values[key] = (  # type: ignore[attr-defined]
+                    Unknown(place, "a loop changes it") if bad else Opaque()
+                )
+    return joined
+
+
+def _try(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.Try | ast.TryStar)
+    guarded = bool(node.handlers)
+    m.guards += guarded
+    try:
+        results = block(m, frame, state, node.body)
+    finally:
+        m.guards -= guarded
+    out: list[Outcome] = []
+    raised = m.join([o for o in results if o.kind is Kind.RAISE])
+    for outcome in raised:
+        out += _handle(m, frame, outcome, node)
+    for outcome in results:
+        if outcome.kind is Kind.NORMAL:
+            out += block(m, frame, outcome.state, node.orelse)
+        elif outcome.kind is not Kind.RAISE:
+            out.append(outcome)
+    out = m.join(out)
+    if not node.finalbody:
+        return out
+    final: list[Outcome] = []
+    for outcome in out:
+        for after in block(m, frame, outcome.state, node.finalbody):
+            if after.kind is Kind.NORMAL:
+                final.append(replace(outcome, state=after.state))
+            else:
+                final.append(after)
+    return m.join(final)
+
+
+def _handle(
+    m: Machine, frame: Frame, outcome: Outcome, node: ast.Try | ast.TryStar
+) -> list[Outcome]:
+    raised = outcome.raised
+    assert raised is not None
+    out: list[Outcome] = []
+    live: list[State] = [outcome.state]
+    for handler in node.handlers:
+        missed: list[State] = []
+        for world in live:
+
+            def test(handler: ast.ExceptHandler = handler) -> bool | None:
+                if handler.type is None:
+                    return True
+                kind = expressions.evaluate(m, frame, handler.type)
+                return classes.exception_matches(m, raised.value, kind)
+
+            for after, match in m.branches(world, test):
+                if isinstance(match, Raised):
+                    out.append(Outcome(after, Kind.RAISE, raised=match))
+                    continue
+                if match is None:
+                    missed.append(after.fork())
+                if match is not False:
+                    out += _run_handler(m, frame, after, handler, raised)
+                else:
+                    missed.append(after)
+        live = missed
+        if not live:
+            break
+    out += [Outcome(world, Kind.RAISE, raised=raised) for world in live]
+    return out
+
+
+def _run_handler(
+    m: Machine, frame: Frame, state: State, handler: ast.ExceptHandler, raised: Raised
+) -> list[Outcome]:
+    inner = replace(frame, handled=raised)
+    m.state = state
+    if handler.name is not None:
+        m.bind(frame, handler.name, raised.value)
+    out: list[Outcome] = []
+    for result in block(m, inner, state, handler.body):
+        if handler.name is not None:
+            m.state = result.state
+            space = result.state.change(m.owner_of(frame, handler.name))
+            space.values.pop(handler.name, None)  # type: ignore[attr-defined]
+        if result.raised is not None and raised.implicit and not result.raised.implicit:
+            again = result.raised
+            result = replace(
+                result,
+                raised=Raised(again.value, again.place, again.reason, implicit=True),
+            )
+        out.append(result)
+    return out
+
+
+def _with(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.With | ast.AsyncWith)
+    return _with_items(m, frame, state, node, 0)
+
+
+def _with_items(
+    m: Machine, frame: Frame, state: State, node: ast.With | ast.AsyncWith, at: int
+) -> list[Outcome]:
+    if at == len(node.items):
+        return block(m, frame, state, node.body)
+    item = node.items[at]
+    out: list[Outcome] = []
+    good, bad = each(
+        m, frame, state, lambda: expressions.enter_context(m, frame, item.context_expr)
+    )
+    out += bad
+    for world, manager in good:
+        suppressed = classes.suppressed_exceptions(manager)
+
+        def bind(manager: Value = manager) -> Value:
+            value = expressions.entered_value(m, frame, manager, item.context_expr)
+            if item.optional_vars is not None:
+                targets.assign(m, frame, item.optional_vars, value)
+            return NONE
+
+        entered, failed = each(m, frame, world, bind)
+        out += failed
+        for inside, _ in entered:
+            m.guards += suppressed is not None
+            try:
+                results = _with_items(m, frame, inside, node, at + 1)
+            finally:
+                m.guards -= suppressed is not None
+            for result in results:
+                out += _leave(m, frame, result, manager, suppressed, item.context_expr)
+    return m.join(out)
+
+
+def _leave(
+    m: Machine,
+    frame: Frame,
+    result: Outcome,
+    manager: Value,
+    suppressed: tuple[Value, ...] | None,
+    node: ast.expr,
+) -> list[Outcome]:
+    if suppressed is not None:
+        if result.raised is None:
+            return [result]
+        m.state = result.state
+        answers = [classes.exception_matches(m, result.raised.value, s) for s in suppressed]
+        if True in answers:
+            return [Outcome(result.state)]
+        if None in answers:
+            return [Outcome(result.state.fork()), result]
+        return [result]
+    if not isinstance(manager, Ref):
+        return [result]
+    raised = result.raised
+    out: list[Outcome] = []
+
+    def leave() -> bool:
+        return expressions.leave_context(m, frame, manager, raised, node)
+
+    for after, answer in m.branches(result.state, leave):
+        if isinstance(answer, Raised):
+            out.append(Outcome(after, Kind.RAISE, raised=answer))
+        elif raised is not None and answer:
+            out.append(Outcome(after))
+        else:
+            out.append(replace(result, state=after))
+    return out
+
+
+def _match(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.Match)
+    out: list[Outcome] = []
+
+    def run() -> int:
+        subject = expressions.evaluate(m, frame, node.subject)
+        for index, case in enumerate(node.cases):
+            matched = patterns.match(m, frame, case.pattern, subject)
+            if matched is None:
+                matched = m.choose(2, m.place(frame, case.pattern), "a pattern") == 0
+            if matched and (case.guard is None or expressions.truth(m, frame, case.guard)):
+                return index
+        return -1
+
+    for after, index in m.branches(state, run):
+        if isinstance(index, Raised):
+            out.append(Outcome(after, Kind.RAISE, raised=index))
+        else:
+            out += block(m, frame, after, node.cases[index].body if index >= 0 else [])
+    return m.join(out)
+
+
+def _import(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.Import | ast.ImportFrom)
+    return m.importer.statement(frame, state, node)
+
+
+def _class(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.ClassDef)
+    return classes.define(m, frame, state, node)
+
+
+_SIMPLE: dict[type[ast.stmt], Callable[[Machine, Frame, ast.stmt], Outcome | None]] = {
+    ast.Expr: _expr,
+    ast.Assign: _assign,
+    ast.AnnAssign: _ann_assign,
+    ast.AugAssign: _aug_assign,
+    ast.Delete: _delete,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.Assert: _assert,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.TypeAlias: _type_alias,
+    ast.Break: _jump(Kind.BREAK),
+    ast.Continue: _jump(Kind.CONTINUE),
+    ast.Pass: _nothing,
+    ast.Global: _nothing,
+    ast.Nonlocal: _nothing,
+}
+_COMPOUND: dict[type[ast.stmt], Callable[[Machine, Frame, State, ast.stmt], list[Outcome]]] = {
+    ast.If: _if,
+    ast.While: _while,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.Try: _try,
+    ast.TryStar: _try,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Match: _match,
+    ast.Import: _import,
+    ast.ImportFrom: _import,
+    ast.ClassDef: _class,
+}

@@ -1,0 +1,345 @@
+"""Mistakes that Python's compiler finds after parsing: the file would not import.
+
+`ast.parse` accepts `return` at module level, `break` outside a loop and the like. One walk without
+recursion finds the first of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import __future__
+
+Mistake = tuple[int, int, str]
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FEATURES = frozenset(__future__.all_feature_names)
+_BLOCK_LIMIT = 20
+
+
+class _Scope:
+    """Where a node stands: the nearest function-like or class scope and the blocks inside it."""
+
+    __slots__ = ("blocks", "kind", "loop", "parent", "star_except")
+
+    def __init__(
+        self,
+        kind: str,
+        parent: _Scope | None,
+        *,
+        loop: bool = False,
+        blocks: int = 0,
+        star_except: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.loop = loop
+        self.blocks = blocks
+        self.star_except = star_except
+
+    def inside(self, *, loop: bool | None = None, star: bool | None = None, add: int = 0) -> _Scope:
+        return _Scope(
+            self.kind,
+            self.parent,
+            loop=self.loop if loop is None else loop,
+            blocks=self.blocks + add,
+            star_except=self.star_except if star is None else star,
+        )
+
+
+def first_mistake(tree: ast.Module, minor: int) -> Mistake | None:
+    """The first mistake by position, or None."""
+    found: list[Mistake] = []
+    stack: list[tuple[ast.AST, _Scope]] = [(tree, _Scope("module", None))]
+    _future_imports(tree, found)
+    while stack:
+        node, scope = stack.pop()
+        _check(node, scope, found, minor)
+        stack.extend(_children(node, scope))
+    return min(found) if found else None
+
+
+def _add(found: list[Mistake], node: ast.AST, reason: str) -> None:
+    found.append((getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, reason))
+
+
+def _children(node: ast.AST, scope: _Scope) -> list[tuple[ast.AST, _Scope]]:
+    kind = type(node)
+    if isinstance(node, _FUNCTIONS):
+        name = {"FunctionDef": "def", "AsyncFunctionDef": "async", "Lambda": "lambda"}[
+            kind.__name__
+        ]
+        inner = _Scope(name, scope)
+        body = node.body if isinstance(node.body, list) else [node.body]
+        inside = {id(n) for n in body}
+        return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
+    if isinstance(node, ast.ClassDef):
+        inner = _Scope("class", scope)
+        inside = {id(n) for n in node.body}
+        return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
+    if isinstance(node, _LOOPS):
+        inner = scope.inside(loop=True, star=False, add=1)
+        inside = {id(n) for n in node.body}
+        return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
+    if isinstance(node, ast.With | ast.AsyncWith):
+        inner = scope.inside(add=len(node.items))
+        inside = {id(n) for n in node.body}
+        return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
+    if isinstance(node, ast.Try | ast.TryStar):
+        inner = scope.inside(add=1 + bool(node.finalbody))
+        star = (
+            scope.inside(star=True, loop=False, add=1) if isinstance(node, ast.TryStar) else inner
+        )
+        handlers = {id(n) for n in node.handlers}
+        return [(c, star if id(c) in handlers else inner) for c in ast.iter_child_nodes(node)]
+    if isinstance(node, _COMPREHENSIONS):
+        if isinstance(node, ast.GeneratorExp):
+            inner = _Scope("generator", scope)
+        else:
+            inner = _Scope("comprehension", scope)
+        first = node.generators[0].iter
+        out: list[tuple[ast.AST, _Scope]] = [(first, scope)]
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.comprehension):
+                out.append((part.target, inner))
+                out.extend((n, inner) for n in part.ifs)
+                if part.iter is not first:
+                    out.append((part.iter, inner))
+            else:
+                out.append((part, inner))
+        return out
+    return [(c, scope) for c in ast.iter_child_nodes(node)]
+
+
+def _check(node: ast.AST, scope: _Scope, found: list[Mistake], minor: int) -> None:
+    rule = _RULES.get(type(node))
+    if rule is not None:
+        rule(node, scope, found)
+    if minor < 13 and getattr(node, "default_value", None) is not None:
+        _add(found, node, "type parameter defaults need Python 3.13")
+    if scope.blocks > _BLOCK_LIMIT and isinstance(node, ast.stmt):
+        _add(found, node, "too many statically nested blocks")
+
+
+def _function_kind(scope: _Scope) -> str:
+    """The kind of the scope, looking through comprehensions."""
+    at: _Scope = scope
+    while at.kind in ("comprehension", "generator") and at.parent is not None:
+        at = at.parent
+    return at.kind
+
+
+def _return(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if scope.kind not in ("def", "async"):
+        _add(found, node, "'return' outside function")
+    elif scope.star_except:
+        _add(found, node, "'break', 'continue' and 'return' cannot appear in an except* block")
+
+
+def _loop_jump(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    word = "break" if isinstance(node, ast.Break) else "continue"
+    if scope.star_except and not scope.loop:
+        _add(found, node, "'break', 'continue' and 'return' cannot appear in an except* block")
+    elif not scope.loop:
+        _add(found, node, f"'{word}' outside loop")
+
+
+def _yield(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if scope.kind in ("comprehension", "generator"):
+        _add(found, node, "'yield' inside a comprehension")
+    elif scope.kind not in ("def", "async", "lambda"):
+        _add(found, node, "'yield' outside function")
+    elif isinstance(node, ast.YieldFrom) and scope.kind == "async":
+        _add(found, node, "'yield from' inside async function")
+
+
+def _await(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if scope.kind == "generator":
+        return  # an asynchronous generator expression may stand anywhere
+    kind = _function_kind(scope)
+    if kind != "async":
+        where = "function" if kind in ("module", "class") else "async function"
+        _add(found, node, f"'await' outside {where}")
+
+
+def _async_block(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if scope.kind != "async":
+        word = "async for" if isinstance(node, ast.AsyncFor) else "async with"
+        _add(found, node, f"'{word}' outside async function")
+
+
+def _async_comprehension(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    generators = getattr(node, "generators", [])
+    if any(g.is_async for g in generators) and _function_kind(scope) != "async":
+        _add(found, node, "asynchronous comprehension outside of an asynchronous function")
+
+
+def _import_from(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if not isinstance(node, ast.ImportFrom):
+        return
+    if any(a.name == "*" for a in node.names) and scope.kind != "module":
+        _add(found, node, "import * only allowed at module level")
+
+
+def _function(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return
+    args = node.args
+    names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    names += [a.arg for a in (args.vararg, args.kwarg) if a is not None]
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            _add(found, node, f"duplicate argument '{name}' in function definition")
+        if name == "__debug__":
+            _add(found, node, "cannot assign to __debug__")
+        seen.add(name)
+    if isinstance(node, ast.Lambda):
+        return
+    _declarations(node.body, seen, found, module=False)
+    if isinstance(node, ast.AsyncFunctionDef):
+        _async_generator_return(node, found)
+
+
+def _own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
+    """The nodes of a scope in source order, nested scopes left out (their names stay)."""
+    out: list[ast.AST] = []
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        out.append(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner: list[ast.AST] = [*node.decorator_list, *node.args.defaults]
+            inner += [d for d in node.args.kw_defaults if d is not None]
+            stack.extend(reversed(inner))
+        elif isinstance(node, ast.Lambda):
+            stack.extend(reversed(node.args.defaults))
+        elif isinstance(node, ast.ClassDef):
+            stack.extend(reversed([*node.decorator_list, *node.bases]))
+        else:
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+    return out
+
+
+def _declarations(
+    body: list[ast.stmt], params: set[str], found: list[Mistake], *, module: bool
+) -> None:
+    """`global` and `nonlocal` after use, of parameters, or where they cannot stand."""
+    used: set[str] = set()
+    nodes = _own_nodes(body)
+    if not any(isinstance(n, ast.Global | ast.Nonlocal) for n in nodes):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            word = "global" if isinstance(node, ast.Global) else "nonlocal"
+            for name in node.names:
+                if name in params:
+                    _add(found, node, f"name '{name}' is parameter and {word}")
+                elif name in used:
+                    _add(found, node, f"name '{name}' is used prior to {word} declaration")
+                elif module and word == "nonlocal":
+                    _add(found, node, "nonlocal declaration not allowed at module level")
+        elif isinstance(node, ast.Name):
+            used.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            used.add(node.name)
+
+
+def _async_generator_return(node: ast.AsyncFunctionDef, found: list[Mistake]) -> None:
+    own = _own_nodes(node.body)
+    if any(isinstance(n, ast.Yield) for n in own):
+        for item in own:
+            if isinstance(item, ast.Return) and item.value is not None:
+                _add(found, item, "'return' with value in async generator")
+
+
+def _class(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if isinstance(node, ast.ClassDef):
+        _declarations(node.body, set(), found, module=False)
+
+
+def _module(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if isinstance(node, ast.Module):
+        _declarations(node.body, set(), found, module=True)
+
+
+def _name(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if isinstance(node, ast.Name) and node.id == "__debug__" and not isinstance(node.ctx, ast.Load):
+        _add(found, node, "cannot assign to __debug__")
+
+
+def _try(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    handlers = getattr(node, "handlers", [])
+    for handler in handlers[:-1]:
+        if handler.type is None:
+            _add(found, handler, "default 'except:' must be last")
+
+
+def _targets(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Store):
+        if sum(isinstance(e, ast.Starred) for e in node.elts) > 1:
+            _add(found, node, "multiple starred expressions in assignment")
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Starred):
+                _add(found, target, "starred assignment target must be in a list or tuple")
+        if isinstance(node.value, ast.Starred):
+            _add(found, node.value, "can't use starred expression here")
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Starred):
+        _add(found, node.value, "can't use starred expression here")
+
+
+def _match(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if not isinstance(node, ast.Match):
+        return
+    for case in node.cases[:-1]:
+        pattern = case.pattern
+        while isinstance(pattern, ast.MatchAs) and pattern.pattern is not None:
+            pattern = pattern.pattern
+        if case.guard is None and isinstance(pattern, ast.MatchAs):
+            _add(found, pattern, "this pattern makes remaining patterns unreachable")
+
+
+def _future_imports(tree: ast.Module, found: list[Mistake]) -> None:
+    early = True
+    for index, node in enumerate(tree.body):
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__" and not node.level:
+            for alias in node.names:
+                if alias.name not in _FEATURES:
+                    _add(found, node, f"future feature {alias.name} is not defined")
+            if not early:
+                _add(found, node, "from __future__ imports must occur at the beginning of the file")
+        elif not (
+            index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
+            early = False
+
+
+_RULES = {
+    ast.Module: _module,
+    ast.ClassDef: _class,
+    ast.Return: _return,
+    ast.Break: _loop_jump,
+    ast.Continue: _loop_jump,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.Await: _await,
+    ast.AsyncFor: _async_block,
+    ast.AsyncWith: _async_block,
+    ast.ListComp: _async_comprehension,
+    ast.SetComp: _async_comprehension,
+    ast.DictComp: _async_comprehension,
+    ast.ImportFrom: _import_from,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.Lambda: _function,
+    ast.Name: _name,
+    ast.Try: _try,
+    ast.TryStar: _try,
+    ast.Tuple: _targets,
+    ast.List: _targets,
+    ast.Assign: _targets,
+    ast.Expr: _targets,
+    ast.Match: _match,
+}

@@ -1,0 +1,481 @@
+"""The warnings, and the errors about backends: everything that is not the count itself."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gitsync.check.python import classes, dependencies, policy, wiring
+from gitsync.check.python.facts import (
+    BASES,
+    CREATE_SERVER,
+    HARBOR_BACKEND,
+    LOCAL_BACKEND,
+    METHODS,
+    facts,
+)
+from gitsync.check.python.imports import Importer
+from gitsync.check.python.machine import BackendCall, Machine
+from gitsync.check.python.project import Project
+from gitsync.check.python.roles import Agreed, World
+from gitsync.check.python.source import LimitHit
+from gitsync.check.python.values import (
+    NONE,
+    ClassObj,
+    Const,
+    FunctionObj,
+    ModuleObj,
+    Place,
+    Ref,
+    Value,
+    Wrapped,
+)
+from gitsync.check.python.wiring import WORDS, Wiring
+from gitsync.model import Severity
+
+if TYPE_CHECKING:
+    from gitsync.check.python.check import Check
+
+
+@dataclass(slots=True)
+class Context:
+    """All that the warnings look at."""
+
+    check: Check
+    machine: Machine
+    importer: Importer
+    worlds: list[World]
+    oid: int
+    path: str
+    project: Project
+    loaded: list[str]
+
+    @property
+    def finished(self) -> list[World]:
+        """The worlds whose import succeeds."""
+        return [w for w in self.worlds if w.raised is None]
+
+
+def wiring_of(context: Context) -> Wiring:
+    """Run the server code speculatively; a limit there is no reason to give up."""
+    if context.oid < 0 or not context.finished:
+        return Wiring()
+    try:
+        return wiring.explore(
+            context.machine, context.worlds, context.oid, context.path, context.loaded
+        )
+    except LimitHit:
+        return Wiring(calls=list(context.machine.seen.backends))
+
+
+def defined_at(world: World, value: Value, place: Place) -> str:
+    """`file.py:12`, where a class is defined."""
+    obj = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
+    at = obj.place if isinstance(obj, ClassObj) else place
+    parts = at.path.split("/")
+    return f"{'/'.join(parts[2:]) if len(parts) > 2 else at.path}:{at.line}"
+
+
+def harbor(context: Context, found: Wiring, agreed: dict[str, Agreed]) -> set[str]:
+    """Warn about Harbor without own classes; the codes that the option waives."""
+    waived: set[str] = set()
+    for call in _distinct(found.calls):
+        if call.path != HARBOR_BACKEND:
+            continue
+        agent = call.arguments.get("agent")
+        grader = call.arguments.get("grader")
+        native = (
+            agent is not None and isinstance(agent[0], Const) and agent[0].value in facts().native
+        )
+        reward = call.complete and (grader is None or grader[0] == NONE)
+        if native and agent is not None:
+            context.check.add(
+                "harbor-native",
+                Severity.WARNING,
+                agent[1],
+                str(getattr(agent[0], "value", "")),
+                f"The Harbor backend runs its own agent {getattr(agent[0], 'value', '')!r}; the "
+                "rollout needs an AgentWorkflow class",
+                "Write a workflow class, or allow native agents with accept_harbor_native",
+            )
+            if context.check.options.accept_harbor_native:
+                waived.add("no-workflow")
+                if reward:
+                    waived.add("no-grader")
+        if reward and agreed["grader"].text in ("no", "abstract"):
+            place = grader[1] if grader is not None else call.place
+            context.check.add(
+                "harbor-native",
+                Severity.WARNING,
+                place,
+                "grader",
+                "The Harbor backend takes the task's own tests as reward; the rollout needs a "
+                "Grader class",
+                "Write a grader class, or allow native agents with accept_harbor_native",
+            )
+            if context.check.options.accept_harbor_native:
+                waived.add("no-grader")
+    return waived
+
+
+def _distinct(calls: list[BackendCall]) -> list[BackendCall]:
+    seen: set[Place] = set()
+    out: list[BackendCall] = []
+    for call in calls:
+        if call.place not in seen:
+            seen.add(call.place)
+            out.append(call)
+    return out
+
+
+def declared_fits(context: Context, role: str, declared: str) -> bool:
+    """True if nothing contradicts a class named in `pyproject.toml`."""
+    for world in context.finished:
+        for value, shown, _, _ in world.roles[role].concrete:
+            if shown != declared and len(world.roles[role].concrete) > 1:
+                return False
+            if shown == declared:
+                del value
+                break
+        if any(shown == declared for _, shown, _ in world.roles[role].abstract):
+            return False
+    if not context.finished:
+        return False
+    possible = [
+        {c[1] for c in w.roles[role].concrete} for w in context.finished if not w.roles[role].doubt
+    ]
+    if possible and not any(declared in names for names in possible):
+        return False
+    broken, _, _ = wiring.resolve_string(
+        context.machine, context.finished[0].state, context.oid, context.path, declared
+    )
+    return not broken
+
+
+def everything(context: Context, found: Wiring, names: dict[str, str | None]) -> None:
+    """All warnings."""
+    _backends(context, found, names)
+    _imports(context)
+    _server(context, found)
+    for role in BASES:
+        if names[role] is None:
+            continue
+        for world in context.finished[:2]:
+            concrete = world.roles[role].concrete
+            if len(concrete) != 1 or not isinstance(concrete[0][0], Ref):
+                continue
+            _removed(context, world, concrete[0][0], role)
+            if role == "grader":
+                _reward(context, world, concrete[0][0])
+            else:
+                _policy(context, world, concrete[0][0])
+
+
+# -- backends --------------------------------------------------------------------------------
+
+
+def _backends(context: Context, found: Wiring, names: dict[str, str | None]) -> None:
+    places: dict[tuple[Place, str], list[tuple[BackendCall, Value | None]]] = {}
+    for call in found.calls:
+        for word in WORDS.get(call.path, {}):
+            argument = call.arguments.get(word)
+            if argument is None and not call.complete:
+                continue
+            value = argument[0] if argument is not None else None
+            place = argument[1] if argument is not None else call.place
+            places.setdefault((place, word), []).append((call, value))
+        if call.path == HARBOR_BACKEND:
+            for word in wiring.REMOVED:
+                if word in call.arguments:
+                    _removed_argument(context, call, word)
+    for (place, word), uses in places.items():
+        role = WORDS[uses[0][0].path][word]
+        _argument(context, place, word, role, uses, names)
+
+
+def _removed_argument(context: Context, call: BackendCall, word: str) -> None:
+    context.check.add(
+        "removed-api",
+        Severity.WARNING,
+        call.arguments[word][1],
+        word,
+        f"HarborBackend no longer takes {word}=",
+        "Use tasks_dir, code_dir and agent instead",
+    )
+
+
+def _argument(
+    context: Context,
+    place: Place,
+    word: str,
+    role: str,
+    uses: list[tuple[BackendCall, Value | None]],
+    names: dict[str, str | None],
+) -> None:
+    check = context.check
+    exposed = names[role]
+    verdicts: list[str] = []
+    shown = ""
+    for call, value in uses:
+        if isinstance(value, Const) and isinstance(value.value, str):
+            text = value.value
+            if call.path == HARBOR_BACKEND and word == "agent" and text in facts().native:
+                verdicts.append("native")
+                continue
+            if ":" not in text:
+                _broken(context, place, text, f"{text!r} names no module and class")
+                return
+            broken, reason, cls = wiring.resolve_string(
+                context.machine, context.finished[0].state, context.oid, context.path, text
+            )
+            if broken:
+                _broken(context, place, text, reason)
+                return
+            shown = text
+            verdicts.append("other" if cls is not None and exposed and cls != exposed else "fine")
+        elif value is None or value == NONE:
+            verdicts.append("missing")
+        elif isinstance(value, Ref) and isinstance(call.state.heap.get(value.oid), ClassObj):
+            cls_obj = call.state.heap[value.oid]
+            assert isinstance(cls_obj, ClassObj)
+            shown = cls_obj.shown
+            verdicts.append("fine" if shown == exposed else "other")
+        else:
+            verdicts.append("fine")
+    if exposed is None or not verdicts:
+        return
+    if all(v == "other" for v in verdicts):
+        check.add(
+            "backend-mismatch",
+            Severity.WARNING,
+            place,
+            shown,
+            f"The backend is given {shown} as {word}, the entrypoint exposes {exposed}",
+            "Give the backend the exposed class",
+        )
+    elif all(v == "missing" for v in verdicts):
+        check.add(
+            "backend-mismatch",
+            Severity.WARNING,
+            place,
+            word,
+            f"The backend is given no {word}, the entrypoint exposes {exposed}",
+            f"Pass {word}={exposed.rpartition(':')[2]}",
+        )
+
+
+def _broken(context: Context, place: Place, text: str, reason: str) -> None:
+    context.check.add(
+        "bad-component-reference",
+        Severity.ERROR,
+        place,
+        text,
+        f"The backend cannot load {text!r}: {reason}",
+        "Pass the class itself, or correct module:Class",
+    )
+
+
+# -- imports and the server ------------------------------------------------------------------
+
+
+def _imports(context: Context) -> None:
+    for needed in dependencies.undeclared(context.project, context.importer, context.loaded):
+        if needed.extra is not None:
+            what = f"{needed.name} needs the extra {needed.extra} of osmosis-ai"
+            fix = f"Require osmosis-ai[{needed.extra}] in the rollout's pyproject.toml"
+        else:
+            what = f"The package {needed.name} is imported but not declared"
+            fix = "Add it to the dependencies in the rollout's pyproject.toml"
+        context.check.add(
+            "undeclared-dependency", Severity.WARNING, needed.place, needed.name, what, fix
+        )
+    tree = context.machine.sources.parse(context.path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            context.check.add(
+                "relative-import-entrypoint",
+                Severity.WARNING,
+                Place(context.path, node.lineno, node.col_offset + 1),
+                "." * node.level + (node.module or ""),
+                "The entrypoint uses a relative import, which fails when the file runs as a script",
+                "Import by the full name from the rollout folder",
+            )
+            break
+
+
+def _server(context: Context, found: Wiring) -> None:
+    for place in context.machine.seen.started:
+        context.check.add(
+            "server-started-at-import",
+            Severity.WARNING,
+            place,
+            "",
+            "Importing the entrypoint starts a server and never ends",
+            'Start it under if __name__ == "__main__"',
+        )
+    if found.server or any(
+        _creates_server(context.machine.sources.parse(p)) for p in context.loaded
+    ):
+        return
+    context.check.add(
+        "no-server-wiring",
+        Severity.WARNING,
+        Place(context.path, 1, 1),
+        "",
+        f"Nothing in {context.path} or the modules it loads calls create_rollout_server",
+        "Build a backend and pass it to create_rollout_server",
+    )
+
+
+def _creates_server(tree: ast.Module) -> bool:
+    wanted = CREATE_SERVER.rpartition(".")[2]
+    names = {wanted}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names |= {a.asname for a in node.names if a.name == wanted and a.asname}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            func = node.func
+            name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+            if name in names:
+                return True
+    return False
+
+
+# -- the exposed classes ---------------------------------------------------------------------
+
+
+def _methods(world: World, cls: Ref) -> list[FunctionObj]:
+    """The functions in the class and its local bases."""
+    obj = world.state.heap[cls.oid]
+    assert isinstance(obj, ClassObj)
+    out: list[FunctionObj] = []
+    for part in (cls, *obj.mro):
+        other = world.state.heap.get(part.oid) if isinstance(part, Ref) else None
+        if not isinstance(other, ClassObj):
+            continue
+        for value in other.values.values():
+            while isinstance(value, Wrapped):
+                value = value.function
+            function = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
+            if isinstance(function, FunctionObj):
+                out.append(function)
+    return out
+
+
+def _removed(context: Context, world: World, cls: Ref, role: str) -> None:
+    calls_only = {"get_samples", "set_sample_reward"}
+    for function in _methods(world, cls):
+        args = function.node.args
+        parameters = {a.arg for a in (*args.posonlyargs, *args.args)[1:]} | {"ctx", "context"}
+        for node in ast.walk(function.node):
+            name = ""
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                known = node.value.id in parameters
+                if known and node.attr in {"samples", *calls_only}:
+                    name = f"{node.value.id}.{node.attr}"
+                elif node.attr == "register_sample_source":
+                    name = node.attr
+            elif isinstance(node, ast.Attribute) and node.attr == "register_sample_source":
+                name = node.attr
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                if node.func.id == "register_sample_source":
+                    name = node.func.id
+            if name:
+                context.check.add(
+                    "removed-api",
+                    Severity.WARNING,
+                    Place(function.path, node.lineno, node.col_offset + 1),  # type: ignore[attr-defined]
+                    name,
+                    f"{name} is no longer there in SDK 0.3.8",
+                    "Use ctx.sample, ctx.set_reward() and set_sample_source()",
+                )
+
+
+def _reward(context: Context, world: World, cls: Ref) -> None:
+    machine = context.machine
+    machine.state = world.state
+    for _, found in machine.branches(
+        world.state, lambda: classes.find_in_mro(machine, cls, METHODS["grader"])
+    ):
+        if not isinstance(found, tuple):
+            return
+        value = found[1]
+        while isinstance(value, Wrapped):
+            value = value.function
+        function = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
+        if not isinstance(function, FunctionObj):
+            return
+        if not _sets_reward(world, function, cls):
+            context.check.add(
+                "reward-never-set",
+                Severity.WARNING,
+                Place(function.path, function.node.lineno, function.node.col_offset + 1),
+                function.qualname,
+                f"No path of {function.qualname} calls ctx.set_reward",
+                "Set the reward before the method returns",
+            )
+        return
+
+
+def _sets_reward(world: World, start: FunctionObj, cls: Ref) -> bool:
+    """True if the name `set_reward` stands in the function or in code it may reach."""
+    pending = [start]
+    seen: set[int] = set()
+    methods = {f.name: f for f in reversed(_methods(world, cls))}
+    while pending and len(seen) < 200:
+        function = pending.pop()
+        if id(function.node) in seen:
+            continue
+        seen.add(id(function.node))
+        names: set[str] = set()
+        for node in ast.walk(function.node):
+            if isinstance(node, ast.Attribute):
+                if node.attr == "set_reward":
+                    return True
+                names.add(node.attr)
+            elif isinstance(node, ast.Name):
+                names.add(node.id)
+            elif isinstance(node, ast.Constant) and node.value == "set_reward":
+                return True
+        module = world.state.heap.get(function.module)
+        spaces = [world.state.heap.get(oid) for oid in (*function.closure, function.module)]
+        for name in names:
+            if name in methods:
+                pending.append(methods[name])
+            for space in spaces:
+                value = getattr(space, "values", {}).get(name)
+                target = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
+                if isinstance(target, FunctionObj):
+                    pending.append(target)
+                elif isinstance(target, ModuleObj):
+                    for other in target.values.values():
+                        reached = (
+                            world.state.heap.get(other.oid) if isinstance(other, Ref) else None
+                        )
+                        if isinstance(reached, FunctionObj) and reached.name in names:
+                            pending.append(reached)
+                elif isinstance(target, ClassObj) and target is not module:
+                    pending += _methods(world, value)
+    return False
+
+
+def _policy(context: Context, world: World, cls: Ref) -> None:
+    try:
+        found = policy.findings(context.machine, world.state, cls, context.oid, context.path)
+    except LimitHit:
+        return
+    for place, text in found:
+        kind, _, origin = text.partition(":")
+        name = origin.split("()")[0]
+        if kind == "agent":
+            what = f"The workflow builds {name}, the framework's own agent"
+            fix = "Use OsmosisStrandsAgent or OsmosisAgent, so that samples stay connected"
+        else:
+            what = f"The workflow calls {name} itself instead of the policy of the rollout"
+            fix = "Use an integration, or point the client at get_rollout_context()"
+        context.check.add("hard-coded-provider-call", Severity.WARNING, place, name, what, fix)
+
+
+__all__ = ["LOCAL_BACKEND", "Context", "Wiring", "everything", "harbor"]
