@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from gitsync import upkeep
 from gitsync.instance import Instance
 from gitsync.store import syncs, turns
 from gitsync.sync import objects, triggers
@@ -60,6 +61,7 @@ class EmbeddedEngine:
             self._spawn(self._work, f"sync-{number}")
         self._spawn(self._schedule, "scheduler")
         self._spawn(self._heartbeat, "heartbeat")
+        self._spawn(self._keep_up, "upkeep")
 
     def _spawn(self, target: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
@@ -161,6 +163,18 @@ class EmbeddedEngine:
                     turns.renew(db, owner=instance.boot, lease_s=lease)
             except Exception:
                 log.exception("heartbeat failed")
+
+    def _keep_up(self) -> None:
+        last: dict[str, float] = {}
+        while not self._stop.wait(5.0):
+            for name, seconds, job in upkeep.JOBS:
+                if self._stop.is_set() or time.monotonic() - last.get(name, 0.0) < seconds:
+                    continue
+                last[name] = time.monotonic()
+                try:
+                    job(self._instance)
+                except Exception:
+                    log.exception("upkeep failed job=%s", name)
 
     def stop(self) -> None:
         """Running turns get ten seconds, then their git children are ended (decision 25)."""

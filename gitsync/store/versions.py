@@ -385,6 +385,18 @@ def refers_to_digest(db: Connection, workspace_id: str, digest: str) -> bool:
     )
 
 
+def find_by_digest(db: Connection, digest: str) -> tuple[str, str] | None:
+    """Workspace and commit of the newest version that holds an artifact."""
+    row = db.execute(
+        sa.select(versions.c.workspace_id, versions.c.commit_sha)
+        .join(rollout_versions, rollout_versions.c.version_id == versions.c.id)
+        .where(rollout_versions.c.digest == digest)
+        .order_by(versions.c.id.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else (row.workspace_id, row.commit_sha)
+
+
 # -- pins and leases ------------------------------------------------------------------------------
 
 

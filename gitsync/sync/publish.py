@@ -495,7 +495,8 @@ def publish_one(
             raise Conflict(f"Commit {sha[:12]} cannot be published. {prepared.reason}")
         with instance.database.write() as db:
             current = workspaces.get_workspace(db, workspace.id)
-            if current.state is WorkspaceState.DISCONNECTED:
+            is_known = versions.find_version(db, workspace.id, sha) is not None
+            if current.state is WorkspaceState.DISCONNECTED and not is_known:
                 raise Conflict("The workspace is disconnected.", state="disconnected")
             version_id = _version(db, work, prepared, None)
             versions.set_findings(
