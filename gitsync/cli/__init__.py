@@ -40,8 +40,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "db": ("db", "app"),
 }
 # typer ships its own click since 0.26 and used the other one before: take what it raises
-_USAGE_ERROR = typer.BadParameter.__bases__[0]
-_CLICK_ERROR = _USAGE_ERROR.__bases__[0]
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+_CLICK_ERROR: type[Exception] = _USAGE_ERROR.__bases__[0]
 
 
 class LazyGroup(TyperGroup):

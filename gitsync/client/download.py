@@ -105,7 +105,7 @@ def _attempt(
             total = int(length) if length.isdecimal() else None
         limit = size or total or MOST_BYTES
         on_progress(have, size or total)
-        for piece in response.iter_raw(PIECE):
+        for piece in response.iter_raw():
             have += len(piece)
             if have > limit:
                 raise AnswerMalformed("The server sends more bytes than it announced.")

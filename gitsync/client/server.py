@@ -35,6 +35,8 @@ WAIT_S = 60  # the longest `?wait=` a server takes
 _GATEWAY = {502, 503, 504}
 _WORKSPACE_ID = re.compile(r"ws_[a-z0-9]{16}")
 
+_BACKOFF = tenacity.wait_exponential(multiplier=0.2, max=5) + tenacity.wait_random(0, 0.2)
+
 type Json = dict[str, Any]
 
 
@@ -64,7 +66,7 @@ def pause(state: tenacity.RetryCallState) -> float:
     asked = error.details.get("retry_after") if isinstance(error, GitSyncError) else None
     if isinstance(asked, int | float):
         return min(float(asked), LONGEST_PAUSE_S)
-    return float(tenacity.wait_exponential_jitter(initial=0.2, max=5, jitter=0.2)(state))
+    return _BACKOFF(state)
 
 
 def helps_to_wait(error: BaseException) -> bool:
