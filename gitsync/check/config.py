@@ -68,8 +68,9 @@ KEYS: dict[str, dict[str, tuple[str, ...]]] = {
 FREE = {"eval": ("advanced", "env"), "training": ("advanced", "env"), "benchmark": ("env",)}
 REMOVED = ("eval", "llm", "runs", "timeouts", "grader", "rollout")
 PLACEHOLDER = re.compile(r"<[^\W\d_][\w -]*>")
-_ENV_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
-_SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+# As in the SDK, where `$` lets one final line end pass.
+_ENV_NAME = re.compile(r"[A-Z_][A-Z0-9_]*\n?")
+_SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]*\n?")
 _COMMIT = re.compile(r"[0-9a-fA-F]{7,40}")
 _DATA_SUFFIX = re.compile(r"\.(?:jsonl|csv|parquet)$", re.IGNORECASE)
 
@@ -151,7 +152,7 @@ class Checker:
         known = (*KEYS[self.kind], *FREE[self.kind])
         for name in self.values:
             if name not in known:
-                where = self.document.table(name)
+                where = self.document.opened.get((name,), (1, 1))
                 hint = did_you_mean(name, known)
                 if not hint and name in REMOVED:
                     hint = " It belongs to an older version."

@@ -24,6 +24,7 @@ _SKIP = re.compile(
 )
 _PARSER = MarkdownIt("commonmark", {"maxNesting": 30})
 _PARSER.core.ruler.enableOnly(["normalize", "block"])
+_QUOTE = re.compile(r"^[ \t]*(?:>[ \t]*)+")
 _TICKS = re.compile(r"`+")
 _SHELLS = {"", "sh", "bash", "zsh", "shell", "console", "text"}
 
@@ -79,12 +80,18 @@ def read_page(text: str, *, skip_lines: int = 0) -> Page:
                         column = max(0, lines[row].find(line)) + 1
                         snippets.append(Snippet(line, row + 1, column))
         elif token.type == "inline":
-            _inline("\n".join(lines[first:after]), first + 1, links, snippets)
+            text = "\n".join(_QUOTE.sub(_blank, line, count=1) for line in lines[first:after])
+            _inline(text, first + 1, links, snippets)
     for label, reference in _references(env):
         place = reference.get("map")
         if not label.startswith("^") and isinstance(place, list):
             links.append(_definition(lines, int(place[0]), str(reference.get("href", ""))))
     return Page(tuple(links), tuple(snippets))
+
+
+def _blank(quote: re.Match[str]) -> str:
+    """Spaces for the marks of a quotation, so that columns stay right."""
+    return " " * len(quote[0])
 
 
 def _references(env: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
