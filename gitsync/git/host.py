@@ -97,7 +97,7 @@ class Host:
 
     def __init__(self, limits: HostLimits | None = None, *, guard: Guard | None = None) -> None:
         self.limits = limits or HostLimits()
-        self._guard = guard or Guard()
+        self._guard = guard
         self._slots = asyncio.Semaphore(self.limits.children)
         self._settling: set[asyncio.Task[AsyncIterator[str] | None]] = set()
 
@@ -321,13 +321,18 @@ class Host:
                 args, limits=self.limits, config=[*_CONFIG, *config], env=env, fds=fds
             )
             try:
-                self._guard.on_start(child.pid)
+                if self._guard is not None:
+                    await asyncio.to_thread(self._guard.on_start, child.pid)
                 yield child
             finally:
-                await asyncio.shield(asyncio.ensure_future(child.close()))
-                self._guard.on_end(child.pid)
+                await asyncio.shield(self._end(child))
         finally:
             self._slots.release()
+
+    async def _end(self, child: ServedChild) -> None:
+        await child.close()
+        if self._guard is not None:
+            await asyncio.to_thread(self._guard.on_end, child.pid)
 
 
 def _name(user: str) -> str:

@@ -236,10 +236,9 @@ class Mirror:
     def keep(self, shas: Iterable[str]) -> None:
         """Pin exactly these commits, apart from those that a stored tip already reaches."""
         repository = open_repository(self.path)
-        wanted = {str(s) for s in shas}
         names = [n for n in repository.references if n.startswith((TIPS, KEPT))]
         tips = [str(repository.references[n].target) for n in names if n.startswith(TIPS)]
-        loose = {s for s in wanted if not _reached(repository, s, tips)}
+        loose = self._unreached({str(s) for s in shas}, tips)
         for name in names:
             if name.startswith(KEPT) and name.removeprefix(KEPT) not in loose:
                 repository.references.delete(name)
@@ -248,6 +247,21 @@ class Mirror:
                 repository.references.create(KEPT + sha, pygit2.Oid(hex=sha), force=True)
             except (pygit2.GitError, KeyError) as e:
                 raise ObjectMissing(f"Commit {sha} is not in {self.path.name}.") from e
+
+    def _unreached(self, shas: set[str], tips: list[str]) -> set[str]:
+        """Those that no tip reaches: one walk through the history, which ends with the last."""
+        left = set(shas) - set(tips)
+        if not left or not tips:
+            return left
+        args = [f"--git-dir={self.path}", "rev-list", "--stdin"]
+        stdin = "".join(f"{tip}\n" for tip in tips).encode()
+        rest = b""
+        for piece in child.stream(args, guard=self.guard, stdin=stdin):
+            *lines, rest = (rest + piece).split(b"\n")
+            left.difference_update(line.decode("ascii") for line in lines)
+            if not left:
+                break
+        return left
 
     def pack_refs(self) -> None:
         """Put all refs into one file: a fetch with many loose refs is slow (decision 7)."""
@@ -294,14 +308,6 @@ class Mirror:
 def _tip_name(ref: str) -> str:
     digest = hashlib.sha256(ref.encode("utf-8", "surrogateescape")).hexdigest()
     return TIPS + digest[:40]
-
-
-def _reached(repository: pygit2.Repository, sha: str, tips: list[str]) -> bool:
-    try:
-        oid = pygit2.Oid(hex=sha)
-        return any(t == sha or repository.descendant_of(pygit2.Oid(hex=t), oid) for t in tips)
-    except (pygit2.GitError, KeyError, ValueError):
-        return False
 
 
 def export_pack(
