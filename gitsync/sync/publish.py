@@ -7,6 +7,7 @@ store and synced. A transaction that finds its fence moved changes nothing.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,9 +88,7 @@ def publish_moves(
     if not done:
         return _close_turn(work, seen, gone, [], waiting, fetched, path)
     instance.at("publish.begin")
-    outcome = work.steps.timed(
-        "publish", lambda: _close_turn(work, seen, gone, done, waiting, fetched, path)
-    )
+    outcome = _close_turn(work, seen, gone, done, waiting, fetched, path)
     instance.at("publish.committed")
     if not work.workspace.is_embedded:
         Mirror(path, guard).pack_refs()
@@ -119,6 +118,7 @@ def _close_turn(
     path: Path,
 ) -> Outcome:
     instance, now = work.instance, work.instance.now()
+    begun = time.perf_counter()
     outcomes = [outcome for outcome, _, _ in done] or [Outcome.UNCHANGED]
     outcome = min(outcomes, key=_WORST.index)
     moves = [*(m for _, _, group in done for m in group), *gone]
@@ -138,6 +138,7 @@ def _close_turn(
         states = {str(prepared.sha): prepared for _, prepared, _ in done}
         _settle(db, work, [d for d in waiting if d not in late], fetched, states, path, now=now)
         pause = _wait_for_late(db, work, late, fetched, now=now)
+        work.steps.note("publish", begun)
         close(
             db,
             work,

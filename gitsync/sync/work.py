@@ -24,7 +24,11 @@ class Steps:
         try:
             return work()
         finally:
-            self._ms[name] = self._ms.get(name, 0.0) + (time.perf_counter() - start) * 1000
+            self.note(name, start)
+
+    def note(self, name: str, start: float) -> None:
+        """A step that began at `start` (of `time.perf_counter`) took until now."""
+        self._ms[name] = self._ms.get(name, 0.0) + (time.perf_counter() - start) * 1000
 
     def to_json(self) -> list[dict[str, Any]]:
         """`[{name, ms}]`."""
