@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gitsync.client import ServerUnreachable, commit_status
+from gitsync.client.place import Place
 from tests.cli.kit import TOKEN, WORKSPACE, Call, Stage, git, gitsync, serving
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -197,9 +198,9 @@ def test_a_server_that_is_away_is_exit_6(tmp_path: Path) -> None:
     }
     ran = gitsync("status", SHA, "--wait", "--json", cwd=tmp_path, env=away)
     assert (ran.code, ran.out, ran.error["code"]) == (6, "", "SERVER_UNREACHABLE")
-    with serving() as stage, stage.place(server="http://127.0.0.1:1").open() as server:
-        with pytest.raises(ServerUnreachable):
-            commit_status(server, WORKSPACE, SHA)
+    nobody = Place("http://127.0.0.1:1", WORKSPACE, TOKEN)
+    with nobody.open() as server, pytest.raises(ServerUnreachable):
+        commit_status(server, WORKSPACE, SHA)
 
 
 def test_a_wrong_token_is_exit_6_and_says_what_to_do(stage: Stage, tmp_path: Path) -> None:
