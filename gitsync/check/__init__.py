@@ -12,6 +12,7 @@ from gitsync.check import aging
 from gitsync.check.entrypoints import Known
 from gitsync.check.hints import service_hints
 from gitsync.check.inspect import inspect
+from gitsync.check.python import PYTHON_CHECK_VERSION
 from gitsync.check.workingcopy import WorkingCopy
 
 __all__ = [
@@ -29,4 +30,5 @@ WORKSPACE_CHECK_VERSION = "1"
 def fingerprint() -> str:
     """What an assessment depends on beside its tree and options (decision 8)."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return f"w{WORKSPACE_CHECK_VERSION}-r{aging.digest()}-py{python}"
+    checker = f"w{WORKSPACE_CHECK_VERSION}-p{PYTHON_CHECK_VERSION}"
+    return f"{checker}-r{aging.digest()}-py{python}"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Protocol
 
 from gitsync.check.cache import Memo
 from gitsync.check.config import Config
 from gitsync.check.links import End, Links
+from gitsync.check.python import NamedAt, check_entrypoint
 from gitsync.check.rollouts import Rollout
 from gitsync.model import CheckOptions, EntrypointReport
 from gitsync.tree import Tree
@@ -29,7 +28,7 @@ class Pair:
 
     rollout: str
     entrypoint: str
-    named_at: tuple[str, int, int, int, int] | None
+    named_at: NamedAt | None
 
 
 def pairs(
@@ -51,7 +50,7 @@ def pairs(
             continue
         places = [config.document.value("experiment", k) for k in ("rollout", "entrypoint")]
         found[rollout, entrypoint] = Pair(
-            rollout, entrypoint, (config.path, *places[0], *places[1])
+            rollout, entrypoint, NamedAt(config.path, *places[0], *places[1])
         )
     named = {rollout for rollout, _ in found}
     for folder in rollouts:
@@ -79,19 +78,14 @@ def check_pairs(
     known: Known | None,
 ) -> Iterator[EntrypointReport]:
     """One report per pair; an unchanged rollout that needs nothing outside is not read again."""
-    if not _has_checker():
-        return
-    python: Any = import_module("gitsync.check.python")
     by_name = {r.name: r for r in rollouts}
     for pair in wanted:
         folder = by_name.get(pair.rollout)
 
         def check(pair: Pair = pair) -> EntrypointReport:
-            named_at = python.NamedAt(*pair.named_at) if pair.named_at else None
-            report: EntrypointReport = python.check_entrypoint(
-                tree, pair.rollout, pair.entrypoint, options=options, named_at=named_at
+            return check_entrypoint(
+                tree, pair.rollout, pair.entrypoint, options=options, named_at=pair.named_at
             )
-            return report
 
         if folder is None or folder.oid is None or not _stands_alone(folder, links, memo):
             yield check()
@@ -114,9 +108,3 @@ def _stands_alone(folder: Rollout, links: Links, memo: Memo) -> bool:
         if target.end is not End.INSIDE or not target.path.startswith(f"{folder.path}/"):
             return False
     return True
-
-
-def _has_checker() -> bool:
-    """False only while the entrypoint checker is not part of the package yet."""
-    spec = find_spec("gitsync.check.python")
-    return spec is not None and spec.origin is not None

@@ -200,7 +200,7 @@ PACKAGE: dict[str, tuple[dict[str, Content], list[str]]] = {
     ),
     "harbor-of-others": (
         {
-            "rollouts/demo/main.py": "from mine import HarborBackend\nB = HarborBackend(agent=Flow)\n"
+            "rollouts/demo/main.py": "from x import HarborBackend\nB = HarborBackend(agent=F)\n"
         },
         [],
     ),
