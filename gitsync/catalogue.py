@@ -15,13 +15,14 @@ from gitsync.git.objects import Change, open_commit
 from gitsync.git.objects import diff as git_diff
 from gitsync.inspection import Job, inspect_commit
 from gitsync.instance import MIB, Instance
-from gitsync.model import Sha
+from gitsync.model import Report, Sha
+from gitsync.pool import JobFailed
 from gitsync.records import RolloutVersion, Version, Workspace
 from gitsync.resolve import CommitNotFound, Resolved, expand, full_ref, is_reachable
 from gitsync.store import commits, versions, workspaces
 from gitsync.sync.moves import short
 from gitsync.sync.objects import ensure_repository
-from gitsync.sync.prepare import options_of
+from gitsync.sync.prepare import options_of, unreadable
 from gitsync.sync.publish import publish_one
 from gitsync.sync.trace import entrypoint_json, verdict_of
 from gitsync.text import printable
@@ -382,7 +383,10 @@ def dry_run(instance: Instance, workspace: Workspace, ref: str) -> dict[str, Any
         keys={},
         max_artifact_bytes=instance.settings.max_artifact_mb * MIB,
     )
-    report = instance.pool.run(inspect_commit, job).report
+    try:
+        report = instance.pool.run(inspect_commit, job).report
+    except JobFailed as e:
+        report = Report(findings=(unreadable(e),), refused=True)
     return {"commit_sha": str(sha), **report.to_json()}
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from gitsync.errors import GitSyncError, InvalidInput, NotFound
+from gitsync.errors import Conflict, InvalidInput, NotFound
 from gitsync.git.objects import has_commit, is_ancestor
 from gitsync.instance import Instance
 from gitsync.model import Sha
@@ -53,7 +53,7 @@ class AmbiguousSha(InvalidInput):
     code = "AMBIGUOUS_SHA"
 
 
-class SyncInProgress(GitSyncError):
+class SyncInProgress(Conflict):
     """The commit is known and on its way; repeat the request."""
 
     code = "SYNC_IN_PROGRESS"

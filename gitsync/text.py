@@ -19,6 +19,8 @@ def printable(text: str, *, limit: int = 2000) -> str:
     Unsafe characters become `\\xNN`, `\\uNNNN` or `\\UNNNNNNNN`; a surrogate escape becomes the
     `\\xNN` of the byte it stands for. Longer text is cut and ends in `…`.
     """
+    if len(text) <= limit and text.isprintable():
+        return text
     out: list[str] = []
     for char in text[:limit]:
         code = ord(char)

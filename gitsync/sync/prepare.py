@@ -14,7 +14,7 @@ from gitsync.artifacts.bucket import artifact_key
 from gitsync.check import fingerprint
 from gitsync.errors import GitSyncError
 from gitsync.git.child import Guard
-from gitsync.git.commits import Commit
+from gitsync.git.commits import Commit, read_commit
 from gitsync.inspection import Inspected, Job, Survey, inspect_commit, options_key, survey
 from gitsync.instance import MIB
 from gitsync.model import (
@@ -275,13 +275,9 @@ def _shallow_lines(path: Path) -> tuple[str, ...]:
     return tuple(file.read_text().split()) if file.is_file() else ()
 
 
-def _unreadable(
-    work: Work, sha: Sha, path: Path, error: JobFailed, options: CheckOptions
-) -> Prepared:
-    """The checker could not finish: the commit is refused with a finding, nothing else stops."""
-    from gitsync.git.objects import read_commit
-
-    finding = Finding(
+def unreadable(error: JobFailed) -> Finding:
+    """What is said of a commit that the checker could not finish."""
+    return Finding(
         "inspection-failed",
         Severity.ERROR,
         "rollouts",
@@ -291,10 +287,16 @@ def _unreadable(
         f"{error.message} Make the files smaller or simpler, or ask the operator to raise the "
         "limit, then push again or press Sync now.",
     )
+
+
+def _unreadable(
+    work: Work, sha: Sha, path: Path, error: JobFailed, options: CheckOptions
+) -> Prepared:
+    """The checker could not finish: the commit is refused with a finding, nothing else stops."""
     return Prepared(
         sha=sha,
         commit=read_commit(path, sha),
-        report=Report(findings=(finding,), refused=True),
+        report=Report(findings=(unreadable(error),), refused=True),
         rollouts=(),
         options_key=options_key(options),
         fingerprint=fingerprint(),

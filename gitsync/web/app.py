@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.routing import APIRoute
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,10 +22,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gitsync import __version__
 from gitsync.errors import GitSyncError
 from gitsync.instance import MIB, Instance
-from gitsync.web import api, health, hooks
+from gitsync.web import answers, api, health, hooks
 from gitsync.web.auth import Waits
 from gitsync.web.githost import GitHost
 from gitsync.web.limits import BodyLimit, SecurityHeaders
+from gitsync.web.shapes import Error
 from gitsync.web.wire import error_body, error_response
 
 log = logging.getLogger(__name__)
@@ -43,14 +45,14 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: f"{route.name}",
+        generate_unique_id_function=_operation_id,
     )
     app.state.instance = instance
     app.state.running = running
     app.state.waits = Waits()
     app.state.git_host = GitHost(instance)
     app.include_router(api.router())
-    app.include_router(hooks.router, responses=api.documented())
+    app.include_router(hooks.router)
     app.include_router(health.router)
     app.mount("/git", _WholePath(app.state.git_host))
 
@@ -68,6 +70,10 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
     app.add_middleware(NoNul)
     app.add_middleware(SecurityHeaders)
     return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return f"{route.tags[0]}_{route.name}" if route.tags else route.name
 
 
 class _WholePath:
@@ -157,22 +163,19 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemas["Error"] = {
-        "type": "object",
-        "required": ["error", "message", "code"],
-        "properties": {
-            "error": {"type": "string", "description": "The same as message."},
-            "message": {"type": "string", "description": "A sentence for people."},
-            "code": {"type": "string", "description": "Stable, UPPER_SNAKE."},
-            "field": {"type": ["string", "null"], "description": "The value that is wrong."},
-            "issues": {"type": "array", "items": {"type": "object"}},
-        },
-    }
+    error = Error.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= error.pop("$defs", {}) | {"Error": error}
     schema["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-    for path, operations in schema["paths"].items():
+    for operations in schema["paths"].values():
         for operation in operations.values():
             operation["responses"].pop("422", None)
-            if path.startswith("/api/v1/"):
-                operation["security"] = [{"bearer": []}]
+    for (method, path), route in api.routes().items():
+        operation = schema["paths"][path][method.lower()]
+        operation["security"] = [{"bearer": []}]
+        for status, described in answers.of_route(route).items():
+            operation["responses"].setdefault(str(status), described)
+        if method in answers.WRITES:
+            operation.setdefault("parameters", []).append(answers.KEY_PARAMETER)
+        operation["responses"] = dict(sorted(operation["responses"].items()))
     app.openapi_schema = schema
     return schema

@@ -13,20 +13,29 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from gitsync import __version__
 from gitsync.instance import Instance
 from gitsync.store import measures, turns
+from gitsync.web import shapes
+from gitsync.web.answers import Responses, may
 from gitsync.web.auth import InstanceDep
 
 router = APIRouter(tags=["health"])
 
+_METRICS: Responses = {200: {"description": "Metrics.", "content": {"text/plain": {}}}}
 STUCK_AFTER = timedelta(minutes=2)
 
 
-@router.get("/healthz")
+@router.get("/healthz", response_model=shapes.Health)
 def healthz() -> dict[str, Any]:
     """The process answers."""
     return {"status": "ok", "version": __version__}
 
 
-@router.get("/readyz", responses={503: {"description": "Work is stuck, or the store is away."}})
+@router.get(
+    "/readyz",
+    response_model=shapes.Readiness,
+    responses={
+        503: {"description": "Work is stuck, or the store is away.", "model": shapes.Readiness}
+    },
+)
 def readyz(instance: InstanceDep) -> JSONResponse:
     """Work flows: the database answers, and nothing that could be done waits for minutes."""
     with instance.database.read() as db:
@@ -43,7 +52,11 @@ def readyz(instance: InstanceDep) -> JSONResponse:
     )
 
 
-@router.get("/metrics", response_class=Response)
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses=_METRICS | may(503),
+)
 def metrics(request: Request, instance: InstanceDep) -> Response:
     """Prometheus: read from the rows, so that all servers say the same."""
     registry = CollectorRegistry()

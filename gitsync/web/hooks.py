@@ -21,12 +21,14 @@ from gitsync.instance import Instance
 from gitsync.records import Workspace
 from gitsync.store import workspaces
 from gitsync.sync import triggers
-from gitsync.web import wire
+from gitsync.web import shapes, wire
+from gitsync.web.answers import HOOK, Responses
 from gitsync.web.auth import InstanceDep
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["hooks"])
 
+_TAKEN: Responses = {200: {"description": "Taken, and asks for no look.", "model": shapes.Delivery}}
 _PROVIDERS = {"github": github}
 
 
@@ -42,7 +44,19 @@ class ForeignRepository(NotFound):
     code = "FOREIGN_REPOSITORY"
 
 
-@router.post("/hooks/{provider}/{workspace_id}", status_code=202)
+@router.post(
+    "/hooks/{provider}/{workspace_id}",
+    status_code=202,
+    response_model=shapes.Delivery,
+    responses=_TAKEN | HOOK,
+    openapi_extra={
+        "requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}},
+        "parameters": [
+            {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+            for name in ("X-Hub-Signature-256", "X-GitHub-Event", "X-GitHub-Delivery")
+        ],
+    },
+)
 async def receive(
     provider: str, workspace_id: str, request: Request, instance: InstanceDep
 ) -> JSONResponse:

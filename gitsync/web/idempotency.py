@@ -37,7 +37,13 @@ class InProgress(Conflict):
 
 
 class IdempotentRoute(APIRoute):
-    """A route whose writing requests honour `Idempotency-Key`."""
+    """A route whose writing requests honour `Idempotency-Key`.
+
+    Keys without a value are left out of its answers (see `shapes.Shape`).
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **(options | {"response_model_exclude_unset": True}))
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap FastAPI's handler."""

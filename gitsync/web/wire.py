@@ -18,6 +18,7 @@ from gitsync.store import Page
 from gitsync.sync.moves import short
 from gitsync.sync.remotes import CredentialUnreadable
 from gitsync.text import printable
+from gitsync.web.shapes import plain
 
 _STATUS: tuple[tuple[type[errors.GitSyncError], int], ...] = (
     (errors.InvalidInput, 400),
@@ -28,6 +29,7 @@ _STATUS: tuple[tuple[type[errors.GitSyncError], int], ...] = (
     (errors.LimitExceeded, 429),
     (failures.AddressRefused, 400),
     (CredentialUnreadable, 400),
+    (failures.RepositoryBusy, 503),
     (failures.GitFailure, 502),
     (errors.ConfigError, 500),
 )
@@ -43,7 +45,8 @@ def status_of(error: errors.GitSyncError) -> int:
 
 def error_body(code: str, message: str, **more: Any) -> dict[str, Any]:
     """`{error, message, code, …}`, as every door answers."""
-    return {"error": message, "message": message, "code": code, **more}
+    message = printable(message, limit=8000)
+    return {"error": message, "message": message, "code": code, **plain(more)}
 
 
 def error_response(error: errors.GitSyncError, request: Request | None = None) -> JSONResponse:
@@ -52,7 +55,7 @@ def error_response(error: errors.GitSyncError, request: Request | None = None) -
     more = {
         key: value
         for key, value in error.details.items()
-        if key in {"field", "issues", "last_good", "state", "candidates", "retry_after"}
+        if key in {"field", "issues", "last_good", "state", "retry_after"}
     }
     headers = {}
     if status in (429, 503) and "retry_after" in error.details:
@@ -69,14 +72,6 @@ def when(value: datetime | None) -> str | None:
     if value is None:
         return None
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def when_seconds(seconds: int) -> str | None:
-    """A commit's time, clamped to what a datetime can show."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def page_json(page: Page[Any], items: list[Any]) -> dict[str, Any]:
@@ -179,19 +174,9 @@ def sync_json(sync: Sync) -> dict[str, Any]:
         "started_at": when(sync.started_at),
         "finished_at": when(sync.finished_at),
         "steps": list(sync.steps),
-        "findings": [finding_json(f) for f in sync.findings],
+        "findings": list(sync.findings),
         "error": sync.error,
         "rollouts": sync.rollouts,
-    }
-
-
-def finding_json(finding: dict[str, Any]) -> dict[str, Any]:
-    """A finding whose path can be shown and encoded."""
-    return {
-        **finding,
-        "path": printable(str(finding["path"])),
-        "subject": printable(str(finding["subject"])),
-        "message": printable(str(finding["message"]), limit=4000),
     }
 
 

@@ -1,37 +1,29 @@
 """The service's own API, `/api/v1`: one module per group of paths."""
 
-from typing import Any
-
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
 
+from gitsync.web.answers import ALWAYS
 from gitsync.web.api import artifacts, events, people, syncs, tokens, versions, workspaces
 
-DOCUMENTED = {
-    400: "The request is malformed, or asks for something that cannot be.",
-    401: "No token, or one that is unknown, expired or revoked.",
-    403: "The caller may not do this.",
-    404: "There is no such thing, or the caller may not know of it.",
-    408: "The request body did not arrive in time.",
-    409: "The request does not fit the present state.",
-    413: "The request body is too large.",
-    429: "Too many requests; see Retry-After.",
-    502: "A remote refused or did not answer.",
-    503: "Something the service needs is away; repeat the request.",
-}
-
-
-def documented() -> dict[int | str, dict[str, Any]]:
-    """The error answers every path may give, for OpenAPI."""
-    schema = {"$ref": "#/components/schemas/Error"}
-    return {
-        status: {"description": text, "content": {"application/json": {"schema": schema}}}
-        for status, text in DOCUMENTED.items()
-    }
+PREFIX = "/api/v1"
+_MODULES = (workspaces, syncs, versions, artifacts, tokens, people, events)
 
 
 def router() -> APIRouter:
     """All paths below `/api/v1`."""
-    api = APIRouter(prefix="/api/v1", responses=documented())
-    for module in (workspaces, syncs, versions, artifacts, tokens, people, events):
+    api = APIRouter(prefix=PREFIX, responses=ALWAYS)
+    for module in _MODULES:
         api.include_router(module.router)
     return api
+
+
+def routes() -> dict[tuple[str, str], APIRoute]:
+    """Every route by method and full path, for descriptions and for the access matrix."""
+    return {
+        (method, PREFIX + route.path): route
+        for module in _MODULES
+        for route in module.router.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods or ()
+    }

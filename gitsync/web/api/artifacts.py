@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Annotated
 
-import anyio.to_thread
 import zstandard
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import StreamingResponse
@@ -19,10 +19,11 @@ from starlette.concurrency import iterate_in_threadpool
 
 from gitsync import catalogue
 from gitsync.artifacts.bucket import artifact_key
-from gitsync.errors import InvalidInput, NotFound
+from gitsync.errors import NotFound
 from gitsync.instance import Instance
 from gitsync.records import Workspace
 from gitsync.store import objects, versions
+from gitsync.web.answers import Responses, may
 from gitsync.web.auth import InstanceDep, ReaderOf
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import ShaDep
@@ -32,8 +33,19 @@ Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="sha256 of th
 
 _FOREVER = "private, max-age=31536000, immutable"
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
-_TAR: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/x-tar": {}}, "description": "The bytes."}
+_ETAG = {"ETag": {"schema": {"type": "string"}}}
+
+
+def _bytes_of(media_type: str) -> Responses:
+    return {
+        200: {"content": {media_type: {}}, "description": "The bytes.", "headers": _ETAG},
+        304: {"description": "The caller has these bytes.", "headers": _ETAG},
+    }
+
+
+_TAR = _bytes_of("application/x-tar") | {
+    206: {"content": {"application/x-tar": {}}, "description": "A part of the bytes."},
+    416: {"description": "The range lies behind the end."},
 }
 
 
@@ -45,27 +57,39 @@ def _size(instance: Instance, workspace: Workspace, digest: str) -> int:
     return size
 
 
-@router.get(
-    "/workspaces/{workspace_id}/artifacts/{digest}.tar",
-    response_class=Response,
-    responses=_TAR
-    | {
-        206: {"description": "A part of the bytes."},
-        304: {"description": "Not modified."},
-        416: {"description": "The range lies behind the end."},
-    },
-)
-def plain(digest: Digest, workspace: ReaderOf, instance: InstanceDep, request: Request) -> Response:
-    """An artifact as the tar whose sha256 is its digest."""
-    size = _size(instance, workspace, digest)
-    etag = f'"{digest}"'
+def _headers(digest: str) -> dict[str, str]:
     raw = base64.b64encode(bytes.fromhex(digest)).decode()
-    headers = {
-        "ETag": etag,
+    return {
+        "ETag": f'"{digest}"',
         "Repr-Digest": f"sha-256=:{raw}:",
         "Cache-Control": _FOREVER,
         "Accept-Ranges": "bytes",
     }
+
+
+@router.head(
+    "/workspaces/{workspace_id}/artifacts/{digest}.tar",
+    response_class=Response,
+    responses=_bytes_of("application/x-tar"),
+)
+def size(digest: Digest, workspace: ReaderOf, instance: InstanceDep, request: Request) -> Response:
+    """How large an artifact is, and that it is there."""
+    headers = _headers(digest) | {"Content-Length": str(_size(instance, workspace, digest))}
+    if _matches(request.headers.get("if-none-match"), headers["ETag"]):
+        return Response(status_code=304, headers=_headers(digest))
+    return Response(headers=headers, media_type="application/x-tar")
+
+
+@router.get(
+    "/workspaces/{workspace_id}/artifacts/{digest}.tar",
+    response_class=Response,
+    responses=_TAR,
+)
+def plain(digest: Digest, workspace: ReaderOf, instance: InstanceDep, request: Request) -> Response:
+    """An artifact as the tar whose sha256 is its digest."""
+    size = _size(instance, workspace, digest)
+    headers = _headers(digest)
+    etag = headers["ETag"]
     if _matches(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
     wanted = request.headers.get("range")
@@ -96,7 +120,8 @@ def plain(digest: Digest, workspace: ReaderOf, instance: InstanceDep, request: R
 def _matches(header: str | None, etag: str) -> bool:
     if header is None:
         return False
-    return header.strip() == "*" or etag in (part.strip() for part in header.split(","))
+    known = {part.strip().removeprefix("W/") for part in header.split(",")}  # weak comparison
+    return header.strip() == "*" or etag.removeprefix("W/") in known
 
 
 def _part(header: str, size: int) -> tuple[int, int] | None:
@@ -117,23 +142,25 @@ def _part(header: str, size: int) -> tuple[int, int] | None:
 @router.get(
     "/workspaces/{workspace_id}/artifacts/{digest}.tar.gz",
     response_class=Response,
-    responses=_TAR,
+    responses=_bytes_of("application/gzip"),
 )
-def gzipped(digest: Digest, workspace: ReaderOf, instance: InstanceDep) -> Response:
+def gzipped(
+    digest: Digest, workspace: ReaderOf, instance: InstanceDep, request: Request
+) -> Response:
     """The same, gzipped."""
     _size(instance, workspace, digest)
-    return _compressed(instance, digest, "gz", catalogue.gzipped, "application/gzip")
+    return _compressed(request, instance, digest, "gz", catalogue.gzipped, "application/gzip")
 
 
 @router.get(
     "/workspaces/{workspace_id}/artifacts/{digest}.tar.zst",
     response_class=Response,
-    responses=_TAR,
+    responses=_bytes_of("application/zstd"),
 )
-def zstd(digest: Digest, workspace: ReaderOf, instance: InstanceDep) -> Response:
+def zstd(digest: Digest, workspace: ReaderOf, instance: InstanceDep, request: Request) -> Response:
     """The same, compressed with Zstandard."""
     _size(instance, workspace, digest)
-    return _compressed(instance, digest, "zst", _zstd, "application/zstd")
+    return _compressed(request, instance, digest, "zst", _zstd, "application/zstd")
 
 
 def _zstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -144,15 +171,19 @@ def _zstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _compressed(
+    request: Request,
     instance: Instance,
     digest: str,
     suffix: str,
     squeeze: Callable[[Iterator[bytes]], Iterator[bytes]],
     media_type: str,
 ) -> Response:
+    headers = {"ETag": f'W/"{digest}.{suffix}"', "Cache-Control": _FOREVER}
+    if _matches(request.headers.get("if-none-match"), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
     return StreamingResponse(
         iterate_in_threadpool(squeeze(instance.bucket.pieces(artifact_key(digest)))),
-        headers={"ETag": f'W/"{digest}.{suffix}"', "Cache-Control": _FOREVER},
+        headers=headers,
         media_type=media_type,
     )
 
@@ -160,23 +191,17 @@ def _compressed(
 @router.get(
     "/workspaces/{workspace_id}/versions/{sha}/archive.tar.gz",
     response_class=Response,
-    responses=_TAR,
-    tags=["versions"],
+    responses=_bytes_of("application/gzip") | may(502),
 )
-async def archive(sha: ShaDep, workspace: ReaderOf, instance: InstanceDep) -> Response:
-    """The full tree of a version."""
+def archive(sha: ShaDep, workspace: ReaderOf, instance: InstanceDep, request: Request) -> Response:
+    """The full tree of a version: equal bytes each time."""
     pieces = catalogue.archive(instance, workspace, sha)
-    first = await anyio.to_thread.run_sync(next, pieces, b"")  # failures become an answer
-    if not isinstance(first, bytes):
-        raise InvalidInput("The archive cannot be made.")
-
-    async def rest() -> AsyncIterator[bytes]:
-        yield first
-        async for piece in iterate_in_threadpool(pieces):
-            yield piece
-
+    headers = {"ETag": f'W/"{sha}"', "Cache-Control": _FOREVER}
+    if _matches(request.headers.get("if-none-match"), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    first = next(pieces, b"")  # here failures still become an answer
     return StreamingResponse(
-        rest(),
-        headers={"ETag": f'W/"{sha}"', "Cache-Control": _FOREVER},
+        iterate_in_threadpool(chain((first,), pieces)),
+        headers=headers,
         media_type="application/gzip",
     )

@@ -8,15 +8,14 @@ from functools import partial
 from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Query, Request
 from sse_starlette import EventSourceResponse
 
 from gitsync.errors import InvalidInput
 from gitsync.instance import Instance
 from gitsync.records import Event, Role
 from gitsync.store import events, workspaces
-from gitsync.web import wire
+from gitsync.web import shapes, wire
 from gitsync.web.auth import Caller, CallerDep, InstanceDep, Waits, check_access
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Wait
@@ -61,10 +60,11 @@ def _found(instance: Instance, scope: list[str] | None, after: int) -> list[Even
 
 @router.get(
     "/events",
+    response_model=shapes.Events,
     responses={
         200: {
             "description": "Events after an id, oldest first.",
-            "content": {"application/json": {}, "text/event-stream": {}},
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
         }
     },
 )
@@ -75,7 +75,7 @@ async def stream(
     after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     workspace: Annotated[str | None, Query(max_length=60)] = None,
     wait: Wait = 0,
-) -> Response:
+) -> Any:
     """SSE for clients that accept `text/event-stream` (resumes after `Last-Event-ID`), else JSON.
 
     An id that is too old is answered by `reset`: load the state anew and go on from `last_id`.
@@ -95,7 +95,7 @@ async def stream(
         return EventSourceResponse(
             _events(request, instance, caller, scope, workspace, after), ping=15, send_timeout=30
         )
-    return JSONResponse(await _as_json(instance, caller, waits, scope, after or 0, wait))
+    return await _as_json(instance, caller, waits, scope, after or 0, wait)
 
 
 def _last(instance: Instance) -> int:

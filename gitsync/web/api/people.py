@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from gitsync.store import people
-from gitsync.web import wire
+from gitsync.web import shapes, wire
 from gitsync.web.auth import AdminDep, InstanceDep
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Body, WindowDep
@@ -25,7 +25,7 @@ class UserBody(Body):
     is_admin: bool = False
 
 
-@router.get("/users")
+@router.get("/users", response_model=shapes.Page[shapes.User])
 def list_users(instance: InstanceDep, caller: AdminDep, window: WindowDep) -> dict[str, Any]:
     """All people."""
     with instance.database.read() as db:
@@ -33,7 +33,7 @@ def list_users(instance: InstanceDep, caller: AdminDep, window: WindowDep) -> di
     return wire.page_json(page, [wire.user_json(user) for user in page.items])
 
 
-@router.post("/users", status_code=201)
+@router.post("/users", status_code=201, response_model=shapes.NewUser)
 def create(body: UserBody, instance: InstanceDep, caller: AdminDep) -> dict[str, Any]:
     """Add a person; the answer holds a one-time sign-in link for them."""
     now = instance.now()
@@ -45,7 +45,7 @@ def create(body: UserBody, instance: InstanceDep, caller: AdminDep) -> dict[str,
     return {**wire.user_json(user), "login_url": login_url(instance.settings.url, code)}
 
 
-@router.post("/users/{user_id}/login-link", status_code=201)
+@router.post("/users/{user_id}/login-link", status_code=201, response_model=shapes.LoginLink)
 def login_link(user_id: Id, instance: InstanceDep, caller: AdminDep) -> dict[str, Any]:
     """A new one-time sign-in link."""
     with instance.database.write() as db:

@@ -13,7 +13,7 @@ from gitsync.records import Role, SyncStatus, Workspace
 from gitsync.store import syncs
 from gitsync.sync import triggers
 from gitsync.sync.trace import commit_status, is_settled
-from gitsync.web import wire
+from gitsync.web import shapes, wire
 from gitsync.web.auth import CallerDep, InstanceDep, MemberOf, Needs, ReaderOf, Waits
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import ShaDep, Wait, WindowDep
@@ -50,13 +50,13 @@ async def waited[T](
         waits.leave(token_id)
 
 
-@router.post("/workspaces/{workspace_id}/sync", status_code=202)
+@router.post("/workspaces/{workspace_id}/sync", status_code=202, response_model=shapes.SyncAsked)
 def sync_now(workspace: MemberOf, instance: InstanceDep, caller: CallerDep) -> dict[str, Any]:
     """Look at the remote now."""
     return {"sync_id": triggers.request_sync(instance, workspace, by=caller.id)}
 
 
-@router.get("/workspaces/{workspace_id}/syncs")
+@router.get("/workspaces/{workspace_id}/syncs", response_model=shapes.Page[shapes.Sync])
 def list_syncs(workspace: ReaderOf, instance: InstanceDep, window: WindowDep) -> dict[str, Any]:
     """Syncs, newest first."""
     with instance.database.read() as db:
@@ -64,7 +64,7 @@ def list_syncs(workspace: ReaderOf, instance: InstanceDep, window: WindowDep) ->
     return wire.page_json(page, [wire.sync_json(sync) for sync in page.items])
 
 
-@router.get("/workspaces/{workspace_id}/syncs/{sync_id}")
+@router.get("/workspaces/{workspace_id}/syncs/{sync_id}", response_model=shapes.Sync)
 async def show_sync(
     sync_id: RowId,
     request: Request,
@@ -90,7 +90,7 @@ async def show_sync(
     return wire.sync_json(found)
 
 
-@router.get("/workspaces/{workspace_id}/commits/{sha}")
+@router.get("/workspaces/{workspace_id}/commits/{sha}", response_model=shapes.Commit)
 async def show_commit(
     sha: ShaDep,
     request: Request,
@@ -125,23 +125,11 @@ def commit_json(instance: Instance, workspace: Workspace, status: dict[str, Any]
     return {
         **status,
         "url": f"{instance.settings.url}/workspaces/{workspace.id}/commits/{status['commit_sha']}",
-        "rollouts": [
-            {
-                **rollout,
-                "findings": [wire.finding_json(f) for f in rollout["findings"]],
-                "entrypoints": [
-                    {**e, "findings": [wire.finding_json(f) for f in e["findings"]]}
-                    for e in rollout["entrypoints"]
-                ],
-            }
-            for rollout in status["rollouts"]
-        ],
-        "findings": [wire.finding_json(f) for f in status["findings"]],
         "trace": [{**step, "at": wire.when(step["at"])} for step in status["trace"]],
     }
 
 
-@router.get("/workspaces/{workspace_id}/deliveries")
+@router.get("/workspaces/{workspace_id}/deliveries", response_model=shapes.Page[shapes.Delivery])
 def list_deliveries(
     workspace: MemberOf, instance: InstanceDep, window: WindowDep
 ) -> dict[str, Any]:
@@ -151,14 +139,18 @@ def list_deliveries(
     return wire.page_json(page, [wire.delivery_json(delivery) for delivery in page.items])
 
 
-@router.get("/workspaces/{workspace_id}/deliveries/{delivery_id}")
+@router.get("/workspaces/{workspace_id}/deliveries/{delivery_id}", response_model=shapes.Delivery)
 def show_delivery(delivery_id: RowId, workspace: MemberOf, instance: InstanceDep) -> dict[str, Any]:
     """One delivery and what became of it."""
     with instance.database.read() as db:
         return wire.delivery_json(syncs.get_delivery(db, workspace.id, delivery_id))
 
 
-@router.post("/workspaces/{workspace_id}/deliveries/{delivery_id}/redeliver", status_code=202)
+@router.post(
+    "/workspaces/{workspace_id}/deliveries/{delivery_id}/redeliver",
+    status_code=202,
+    response_model=shapes.Delivery,
+)
 def redeliver(delivery_id: RowId, workspace: MemberOf, instance: InstanceDep) -> dict[str, Any]:
     """Take a delivery again."""
     return wire.delivery_json(triggers.redeliver(instance, workspace, delivery_id))

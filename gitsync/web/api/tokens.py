@@ -11,7 +11,7 @@ from pydantic import Field
 from gitsync.errors import NotFound
 from gitsync.records import Role
 from gitsync.store import people
-from gitsync.web import wire
+from gitsync.web import shapes, wire
 from gitsync.web.auth import CallerDep, InstanceDep, PersonDep, check_access
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Body
@@ -29,7 +29,7 @@ class TokenBody(Body):
     workspaces: list[str] = Field(default_factory=list, max_length=1000)
 
 
-@router.get("/whoami")
+@router.get("/whoami", response_model=shapes.WhoAmI)
 def whoami(caller: CallerDep) -> dict[str, Any]:
     """The caller and the token in use."""
     return {
@@ -38,7 +38,7 @@ def whoami(caller: CallerDep) -> dict[str, Any]:
     }
 
 
-@router.get("/tokens")
+@router.get("/tokens", response_model=shapes.Page[shapes.Token])
 def list_tokens(instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
     """The caller's tokens, and the machine tokens they made."""
     with instance.database.read() as db:
@@ -47,7 +47,7 @@ def list_tokens(instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
     return {"items": items, "total_count": len(items), "has_more": False, "next": None}
 
 
-@router.post("/tokens", status_code=201)
+@router.post("/tokens", status_code=201, response_model=shapes.NewToken)
 def create(body: TokenBody, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
     """Make a token; its secret is shown this once."""
     now = instance.now()

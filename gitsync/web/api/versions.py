@@ -12,10 +12,12 @@ from gitsync import catalogue, resolve
 from gitsync.errors import InvalidInput
 from gitsync.model import Sha
 from gitsync.store import versions
-from gitsync.web import wire
+from gitsync.web import code_shapes, wire
+from gitsync.web.answers import may
 from gitsync.web.auth import CallerDep, InstanceDep, MemberOf, ReaderOf
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Body, ShaDep, WindowDep
+from gitsync.web.shapes import Page
 
 router = APIRouter(tags=["versions"], route_class=IdempotentRoute)
 PinName = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:-]+$")]
@@ -47,7 +49,7 @@ class CheckBody(Body):
     ref: str = Field(max_length=1000)
 
 
-@router.get("/workspaces/{workspace_id}/versions")
+@router.get("/workspaces/{workspace_id}/versions", response_model=Page[code_shapes.Version])
 def list_versions(
     workspace: ReaderOf, instance: InstanceDep, window: WindowDep, branch: Branch = None
 ) -> dict[str, Any]:
@@ -61,13 +63,17 @@ def list_versions(
     return wire.page_json(page, [catalogue.version_json(v, seen.get(v.id, [])) for v in page.items])
 
 
-@router.get("/workspaces/{workspace_id}/versions/{sha}")
+@router.get("/workspaces/{workspace_id}/versions/{sha}", response_model=code_shapes.Manifest)
 def show_version(sha: ShaDep, workspace: ReaderOf, instance: InstanceDep) -> dict[str, Any]:
     """The manifest: everything of a version but the bytes."""
     return catalogue.manifest(instance, workspace.id, sha)
 
 
-@router.get("/workspaces/{workspace_id}/versions/{sha}/diff")
+@router.get(
+    "/workspaces/{workspace_id}/versions/{sha}/diff",
+    response_model=code_shapes.Difference,
+    responses=may(502),
+)
 def diff(
     sha: ShaDep,
     workspace: ReaderOf,
@@ -78,14 +84,22 @@ def diff(
     return catalogue.difference(instance, workspace, Sha.parse(base), sha)
 
 
-@router.post("/workspaces/{workspace_id}/versions/{sha}/recheck")
+@router.post(
+    "/workspaces/{workspace_id}/versions/{sha}/recheck",
+    response_model=code_shapes.Manifest,
+    responses=may(502),
+)
 def recheck(sha: ShaDep, workspace: MemberOf, instance: InstanceDep) -> dict[str, Any]:
     """Assess a version anew with the present checker; bytes and digests do not change."""
     catalogue.recheck(instance, workspace, sha)
     return catalogue.manifest(instance, workspace.id, sha)
 
 
-@router.put("/workspaces/{workspace_id}/versions/{sha}/pins/{name}")
+@router.put(
+    "/workspaces/{workspace_id}/versions/{sha}/pins/{name}",
+    response_model=code_shapes.Manifest,
+    responses=may(502),
+)
 def put_pin(
     sha: ShaDep,
     name: PinName,
@@ -117,7 +131,7 @@ def delete_pin(sha: ShaDep, name: PinName, workspace: MemberOf, instance: Instan
         versions.drop_pin(db, versions.get_version(db, workspace.id, sha).id, name)
 
 
-@router.get("/workspaces/{workspace_id}/rollouts")
+@router.get("/workspaces/{workspace_id}/rollouts", response_model=Page[code_shapes.ServedRollout])
 def list_rollouts(
     workspace: ReaderOf, instance: InstanceDep, branch: Branch = None
 ) -> dict[str, Any]:
@@ -126,7 +140,7 @@ def list_rollouts(
     return {"items": items, "total_count": len(items), "has_more": False, "next": None}
 
 
-@router.get("/workspaces/{workspace_id}/rollouts/{name}")
+@router.get("/workspaces/{workspace_id}/rollouts/{name}", response_model=code_shapes.RolloutHistory)
 def show_rollout(
     name: Annotated[str, Path(max_length=1000)],
     workspace: ReaderOf,
@@ -140,7 +154,7 @@ def show_rollout(
     )
 
 
-@router.post("/workspaces/{workspace_id}/resolve")
+@router.post("/workspaces/{workspace_id}/resolve", response_model=code_shapes.Resolved)
 def resolve_rollout(
     body: ResolveBody, workspace: ReaderOf, instance: InstanceDep
 ) -> dict[str, Any]:
@@ -157,7 +171,9 @@ def resolve_rollout(
     return catalogue.resolved_json(instance, workspace, found)
 
 
-@router.post("/workspaces/{workspace_id}/check")
+@router.post(
+    "/workspaces/{workspace_id}/check", response_model=code_shapes.Report, responses=may(502)
+)
 def check(body: CheckBody, workspace: MemberOf, instance: InstanceDep) -> dict[str, Any]:
     """Check a branch or commit without publishing anything."""
     return catalogue.dry_run(instance, workspace, body.ref)

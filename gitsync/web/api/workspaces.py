@@ -14,7 +14,7 @@ from gitsync.instance import Instance
 from gitsync.records import Role, Workspace
 from gitsync.store import Page, people, turns, workspaces
 from gitsync.sync import triggers
-from gitsync.web import wire
+from gitsync.web import shapes, wire
 from gitsync.web.auth import (
     AdminOf,
     CallerDep,
@@ -104,7 +104,7 @@ def webhook_url(instance: Instance, workspace: Workspace) -> str:
     return f"{instance.settings.url}/hooks/{workspace.provider}/{workspace.id}"
 
 
-@router.get("/workspaces")
+@router.get("/workspaces", response_model=shapes.Page[shapes.Workspace])
 def list_workspaces(
     instance: InstanceDep,
     caller: CallerDep,
@@ -140,7 +140,7 @@ def list_workspaces(
     )
 
 
-@router.post("/workspaces", status_code=201)
+@router.post("/workspaces", status_code=201, response_model=shapes.CreatedWorkspace)
 def create(body: CreateBody, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
     """Create a workspace on the embedded host, or connect an existing repository."""
     created = connect.create_workspace(
@@ -167,20 +167,20 @@ def create(body: CreateBody, instance: InstanceDep, caller: PersonDep) -> dict[s
     )
 
 
-@router.post("/workspaces/test")
+@router.post("/workspaces/test", response_model=shapes.Trial)
 def test_remote(body: TryBody, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
     """Try a remote: DNS, TCP, TLS, authentication and ref, each by itself."""
     credential = body.credential.given() if body.credential else None
     return connect.try_remote(instance, body.clone_url, credential)
 
 
-@router.get("/workspaces/{workspace_id}")
+@router.get("/workspaces/{workspace_id}", response_model=shapes.Workspace)
 def show(workspace: ReaderOf, instance: InstanceDep) -> dict[str, Any]:
     """One workspace."""
     return shown(instance, workspace, webhook={"url": webhook_url(instance, workspace)})
 
 
-@router.patch("/workspaces/{workspace_id}")
+@router.patch("/workspaces/{workspace_id}", response_model=shapes.Workspace)
 def change(body: ChangeBody, workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
     """Change name, identity, branches or check options; a sync follows where it matters."""
     given = body.model_dump(exclude_unset=True)
@@ -210,31 +210,31 @@ def delete(workspace: OwnerOf, instance: InstanceDep) -> None:
     connect.delete(instance, workspace)
 
 
-@router.post("/workspaces/{workspace_id}/suspend")
+@router.post("/workspaces/{workspace_id}/suspend", response_model=shapes.Workspace)
 def suspend(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
     """Stop following the repository; published versions stay served."""
     return shown(instance, connect.suspend(instance, workspace))
 
 
-@router.post("/workspaces/{workspace_id}/resume")
+@router.post("/workspaces/{workspace_id}/resume", response_model=shapes.Workspace)
 def resume(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
     """Follow the repository again."""
     return shown(instance, connect.resume(instance, workspace))
 
 
-@router.post("/workspaces/{workspace_id}/disconnect")
+@router.post("/workspaces/{workspace_id}/disconnect", response_model=shapes.Workspace)
 def disconnect(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
     """Forget the repository and its credential; published versions stay readable."""
     return shown(instance, connect.disconnect(instance, workspace))
 
 
-@router.post("/workspaces/{workspace_id}/test")
+@router.post("/workspaces/{workspace_id}/test", response_model=shapes.Trial)
 def test_workspace(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
     """Try the connected remote with its stored credential."""
     return connect.try_workspace(instance, workspace)
 
 
-@router.put("/workspaces/{workspace_id}/credential")
+@router.put("/workspaces/{workspace_id}/credential", response_model=shapes.PublicKey)
 def put_credential(
     body: CredentialBody, workspace: AdminOf, instance: InstanceDep
 ) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def put_credential(
     return {"public_key": connect.set_credential(instance, workspace, body.given())}
 
 
-@router.post("/workspaces/{workspace_id}/webhook-secret/rotate")
+@router.post("/workspaces/{workspace_id}/webhook-secret/rotate", response_model=shapes.Webhook)
 def rotate(
     workspace: AdminOf, instance: InstanceDep, body: RotateBody | None = None
 ) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def rotate(
 # -- members --------------------------------------------------------------------------------------
 
 
-@router.get("/workspaces/{workspace_id}/members")
+@router.get("/workspaces/{workspace_id}/members", response_model=shapes.Page[shapes.Member])
 def list_members(workspace: ReaderOf, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
     """The members and their roles."""
     with instance.database.read() as db:
@@ -265,7 +265,7 @@ def list_members(workspace: ReaderOf, instance: InstanceDep, caller: PersonDep) 
     return {"items": items, "total_count": len(items), "has_more": False, "next": None}
 
 
-@router.put("/workspaces/{workspace_id}/members/{email}")
+@router.put("/workspaces/{workspace_id}/members/{email}", response_model=shapes.Member)
 def put_member(
     email: str, body: MemberBody, workspace: AdminOf, instance: InstanceDep, caller: CallerDep
 ) -> dict[str, Any]:
@@ -296,7 +296,7 @@ def delete_member(email: str, workspace: AdminOf, instance: InstanceDep, caller:
         people.remove_member(db, workspace.id, user.id)
 
 
-@router.get("/workspaces/{workspace_id}/tokens")
+@router.get("/workspaces/{workspace_id}/tokens", response_model=shapes.Page[shapes.Token])
 def machine_tokens(workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
     """Machine tokens that reach the workspace."""
     with instance.database.read() as db:
