@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
+from gitsync.cli import output
+from gitsync.client.failures import NotAuthorised
 from gitsync.client.place import Place, find_place
+from gitsync.client.server import Server
+from gitsync.errors import InvalidInput
 
 ServerOption = Annotated[
     str | None,
@@ -43,19 +50,23 @@ def place_of(
     """Where the command works; without a token the error says how to get one."""
     place = find_place(server=server, workspace=workspace, token_file=token_file)
     if token and place.token is None:
-        from gitsync.client.failures import NotAuthorised
-
         raise NotAuthorised(f"You are not signed in to {place.server}.", status=401)
     return place
 
 
+@contextmanager
+def connected(
+    server: str | None, token_file: str | None, workspace: str | None
+) -> Iterator[tuple[Server, str]]:
+    """A server and the id of the workspace that is meant there."""
+    place = place_of(server, token_file, workspace)
+    ref = place.need_workspace()
+    with place.open() as connection:
+        yield connection, connection.workspace_id(ref)
+
+
 def confirm(question: str, *, is_sure: bool) -> None:
     """Ask before something that cannot be undone; without a terminal, `--yes` is needed."""
-    import sys
-
-    from gitsync.cli import output
-    from gitsync.errors import InvalidInput
-
     if is_sure:
         return
     if output.is_json() or not sys.stdin.isatty():

@@ -69,10 +69,12 @@ def status(
 def commit_of(text: str) -> str:
     """The full sha of a name in this checkout; digits are passed on as they are elsewhere."""
     full = Checkout(Path.cwd()).resolve(text)
-    if full is None and re.fullmatch(r"[0-9a-fA-F]{7,40}", text):
+    if full is None and re.fullmatch(r"[0-9a-fA-F]{40}", text):
         return text.lower()
     if full is None:
-        raise InvalidInput(f"{text!r} is no commit here. Name one, or give its sha.", field="sha")
+        raise InvalidInput(
+            f"{text!r} is no commit here. Name one, or give its full sha of 40 digits.", field="sha"
+        )
     return full
 
 
