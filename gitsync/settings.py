@@ -139,6 +139,11 @@ class Settings(BaseSettings):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
+    @field_validator("data_dir")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.absolute()  # git children run in other folders
+
     @field_validator("public_url", "proxy", "s3_endpoint")
     @classmethod
     def _check_url(cls, value: str | None) -> str | None:
