@@ -159,7 +159,7 @@ class EmbeddedEngine:
             if not self._running:
                 continue
             try:
-                with instance.database.write() as db:
+                with instance.database.write(durable=False) as db:
                     turns.renew(db, owner=instance.boot, lease_s=lease)
             except Exception:
                 log.exception("heartbeat failed")

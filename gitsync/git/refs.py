@@ -65,3 +65,8 @@ def _set(repo: Path, ref: str, sha: str) -> None:
         raise ObjectMissing(f"Commit {sha} is not in {repo.name}.") from e
     except (pygit2.GitError, ValueError) as e:
         raise RepositoryCorrupt(f"{ref[:100]!r} cannot be set in {repo.name}.") from e
+
+
+def loose_refs(repo: Path) -> int:
+    """How many refs lie in files of their own."""
+    return sum(1 for path in (repo / "refs").rglob("*") if path.is_file())

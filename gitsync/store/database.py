@@ -97,24 +97,41 @@ class Database:
                 connection.rollback()
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """One write transaction, committed at the end, rolled back on any exception."""
+    def write(self, *, durable: bool = True) -> Iterator[Connection]:
+        """One write transaction, committed at the end, rolled back on any exception.
+
+        `durable=False` skips the fsync: for rows whose loss in a power cut changes nothing, since
+        all processes are gone with it (turns, git children, last uses). A killed process loses
+        nothing either way, and order is kept: a later durable commit brings it along.
+        """
         if self.is_sqlite:
             with (
                 self._lock,
                 self.engine.connect().execution_options(gitsync_begin="IMMEDIATE") as connection,
+                self._synchronous(connection, durable),
                 connection.begin(),
             ):
                 yield connection
         else:
             with self.engine.begin() as connection:
+                if not durable:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 yield connection
         self._after_commit()
 
-    def lock_events(self, connection: Connection) -> None:
-        """Make event ids of this transaction appear in commit order (decision 34)."""
-        if not self.is_sqlite:  # SQLite has one writer anyway
-            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(4711001)")
+    @contextmanager
+    def _synchronous(self, connection: Connection, durable: bool) -> Iterator[None]:
+        """Outside of any transaction, as SQLite wants it for this pragma."""
+        if durable:
+            yield
+            return
+        cursor = connection.connection.cursor()
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        try:
+            yield
+        finally:
+            cursor.execute("PRAGMA synchronous=FULL")
+            cursor.close()
 
     def close(self) -> None:
         """Close all connections."""

@@ -48,7 +48,7 @@ def child_guard(instance: Instance, workspace_id: str | None, *, lock_fd: int | 
     """A guard that keeps a row per running child, so that a restart can end orphans."""
 
     def started(pgid: int) -> None:
-        with instance.database.write() as db:
+        with instance.database.write(durable=False) as db:
             objects.note_child(
                 db,
                 pgid=pgid,
@@ -59,7 +59,7 @@ def child_guard(instance: Instance, workspace_id: str | None, *, lock_fd: int | 
             )
 
     def ended(pgid: int) -> None:
-        with instance.database.write() as db:
+        with instance.database.write(durable=False) as db:
             objects.drop_child(db, pgid=pgid, boot=instance.boot)
 
     return Guard(lock_fd=lock_fd, on_start=started, on_end=ended, cancel=instance.stopping)

@@ -162,11 +162,14 @@ def prepare(
     instance.at("artifacts.built")
     work.steps.timed("store", lambda: _upload(work, inspected, prepared))
     instance.at("artifacts.stored")
-    prepared.pack = work.steps.timed(
-        "pack",
-        lambda: store_pack(instance, work.workspace, sha, shallow=prepared.shallow, guard=guard),
-    )
-    instance.at("pack.stored")
+    if not work.workspace.is_embedded:
+        prepared.pack = work.steps.timed(
+            "pack",
+            lambda: store_pack(
+                instance, work.workspace, sha, shallow=prepared.shallow, guard=guard
+            ),
+        )
+        instance.at("pack.stored")
     return prepared
 
 

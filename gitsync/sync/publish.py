@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gitsync.errors import Conflict
+from gitsync.errors import Conflict, GitSyncError
 from gitsync.git.child import Guard
 from gitsync.git.mirror import Mirror
 from gitsync.git.objects import has_commit, is_ancestor
+from gitsync.git.refs import loose_refs
 from gitsync.instance import Instance
 from gitsync.model import Sha
 from gitsync.records import (
@@ -30,7 +31,7 @@ from gitsync.records import (
 )
 from gitsync.store import Connection, commits, events, objects, syncs, turns, versions, workspaces
 from gitsync.sync.moves import Move, Picture, short
-from gitsync.sync.objects import held_repository, repository_of
+from gitsync.sync.objects import held_repository, repository_of, store_pack
 from gitsync.sync.prepare import Prepared, prepare
 from gitsync.sync.work import Work
 
@@ -42,6 +43,7 @@ _WORST = (
     Outcome.PUBLISHED,
     Outcome.UNCHANGED,
 )
+LOOSE_REFS = 20  # more of them slow every fetch down (decision 7)
 LAG_PAUSES = (1.0, 2.0, 4.0, 8.0)  # decision 16
 _SYNC_FINDINGS = 500  # a sync shows at most so many; the version has them all
 
@@ -90,9 +92,35 @@ def publish_moves(
     instance.at("publish.begin")
     outcome = _close_turn(work, seen, gone, done, waiting, fetched, path)
     instance.at("publish.committed")
-    if not work.workspace.is_embedded:
+    if work.workspace.is_embedded:
+        _store_late_packs(work, [p.sha for _, p, _ in done if not p.is_refused], guard)
+    elif loose_refs(path) > LOOSE_REFS:
         Mirror(path, guard).pack_refs()
     return outcome
+
+
+def _store_late_packs(work: Work, shas: Sequence[Sha], guard: Guard) -> None:
+    """An embedded repository is primary data: its packs follow, they do not hold up the push."""
+    instance = work.instance
+    for sha in shas:
+        try:
+            pack = store_pack(instance, work.workspace, sha, shallow=(), guard=guard)
+        except GitSyncError as e:
+            log.warning("pack not stored workspace=%s reason=%s", work.workspace.id, e.message)
+            return
+        if pack is not None:
+            key, tips, size = pack
+            with instance.database.write() as db:
+                objects.add_pack(
+                    db,
+                    work.workspace.id,
+                    object_key=key,
+                    tips=tips,
+                    size=size,
+                    shallow=(),
+                    now=instance.now(),
+                )
+    instance.at("pack.stored")
 
 
 def _moved(work: Work, seen: Picture, fetched: Mapping[str, Sha]) -> list[Move]:

@@ -209,7 +209,7 @@ def poll(instance: Instance, *, now: datetime, limit: int = 200) -> list[str]:
     with instance.database.read() as db:
         due = turns.take_due_polls(db, now=now, limit=limit)
     for workspace_id in due:
-        with instance.database.write() as db:
+        with instance.database.write(durable=False) as db:
             workspace = workspaces.get_workspace(db, workspace_id)
             turns.set_next_poll(db, workspace_id, now + poll_pause(instance, workspace.failures))
             turns.bump(db, workspace_id)
@@ -239,7 +239,7 @@ def compare_embedded(instance: Instance) -> int:
             rows = workspaces.list_branches(db, workspace_id)
         if workspace.requested == workspace.done and drifted(instance, workspace, rows):
             found += 1
-            with instance.database.write() as db:
+            with instance.database.write(durable=False) as db:
                 turns.bump(db, workspace_id)
             instance.wake(workspace_id)
     return found

@@ -62,7 +62,7 @@ NEEDS_A_PERSON = (
 def run_turn(instance: Instance, workspace_id: str) -> Outcome | None:
     """Take the workspace's turn and work; None if there was none to take or it was postponed."""
     at = instance.at
-    with instance.database.write() as db:
+    with instance.database.write(durable=False) as db:
         turn = turns.take(
             db, workspace_id, owner=instance.boot, lease_s=instance.settings.turn_lease_s
         )
@@ -215,7 +215,7 @@ def _unchanged(work: Work, seen: Picture, waiting: list[Delivery], path: Path) -
                 db, work.turn, seconds=publish.LAG_PAUSES[looks], now=now, lag_looks=looks + 1
             )
         return None
-    with instance.database.write() as db:
+    with instance.database.write(durable=bool(work.syncs)) as db:
         turns.guard(db, work.turn)
         publish.settle_unchanged(db, work, waiting, missing, seen, path, now=now)
         publish.forget_unwatched(db, work, seen, now=now)

@@ -63,7 +63,7 @@ class Work:
     def ensure_sync(self) -> None:
         """A poll that found something gets a sync of its own."""
         if not self.syncs:
-            with self.instance.database.write() as db:
+            with self.instance.database.write(durable=False) as db:
                 turns.guard(db, self.turn)
                 now = self.instance.now()
                 syncs.add_sync(db, self.workspace.id, trigger=Trigger.POLL, now=now)

@@ -44,7 +44,7 @@ class GitHost:
         started = start_time(pgid) or ""
 
         def note() -> None:
-            with self._instance.database.write() as db:
+            with self._instance.database.write(durable=False) as db:
                 objects.note_child(
                     db,
                     pgid=pgid,
@@ -58,7 +58,7 @@ class GitHost:
 
     def _ended(self, pgid: int) -> None:
         def drop() -> None:
-            with self._instance.database.write() as db:
+            with self._instance.database.write(durable=False) as db:
                 objects.drop_child(db, pgid=pgid, boot=self._instance.boot)
 
         self._recorder.submit(drop)
