@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
+import threading
 
 import servers
 
@@ -57,14 +59,27 @@ def test_the_first_step_that_fails_is_the_last(kit, loopback):
                 "REMOTE_UNREACHABLE",
             ),
             (Remote.parse("http://127.0.0.1:1/x"), loopback, "tcp", "REMOTE_UNREACHABLE"),
-            (
-                Remote.parse(url.replace("http:", "https:")),
-                loopback,
-                "tls",
-                "TLS_FAILED",
-            ),
         ]
         for remote, network, step, code in cases:
             last = probe(remote, network)[-1]
             assert (last.name, last.ok, last.code) == (step, False, code)
             assert "wrong" not in last.message
+
+
+def test_a_port_that_speaks_no_tls(loopback):
+    def answer():
+        for _ in range(2):
+            client, _address = listener.accept()
+            with client:
+                client.settimeout(5)
+                if client.recv(1000):
+                    client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(5)
+        thread = threading.Thread(target=answer)
+        thread.start()
+        port = listener.getsockname()[1]
+        last = probe(Remote.parse(f"https://127.0.0.1:{port}/x"), loopback)[-1]
+        thread.join()
+    assert (last.name, last.ok, last.code) == ("tls", False, "TLS_FAILED")
