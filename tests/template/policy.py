@@ -1,7 +1,7 @@
-"""A stand-in for a model: speaks the OpenAI chat protocol, streams, and multiplies with the tool it is given.
+"""A stand-in for a model: the OpenAI chat protocol, streamed, multiplying with the tool it gets.
 
-It computes one product per turn from what the tool really answered, so a rollout whose tool is broken, is not
-called or whose results do not reach the next request cannot end in the right number.
+It computes one product per turn from what the tool really answered, so a rollout whose tool is
+broken, is not called, or whose results do not reach the next request cannot end in the right number.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ def text_of(message: dict) -> str:
 class Policy:
     """What the model does, and what it saw."""
 
-    def __init__(self, *, wrong: bool = False) -> None:
+    def __init__(self, *, wrong: bool = False, loops: bool = False) -> None:
         self.wrong = wrong
+        self.loops = loops
         self.requests: list[dict] = []
         self.tool_results: dict[str, int] = {}  # question -> tool results in its last request
         self.lock = threading.Lock()
@@ -44,11 +45,11 @@ class Policy:
             self.requests.append(body)
             self.tool_results[text_of(question)] = len(results)
         tools = body.get("tools") or []
-        if tools and len(results) < len(factors) - 1:
+        if tools and (self.loops or len(results) < len(factors) - 1):
             name = tools[0]["function"]["name"]
             keys = list(tools[0]["function"]["parameters"]["properties"])
             left = float(text_of(results[-1])) if results else float(factors[0])
-            pair = (left, float(factors[len(results) + 1]))
+            pair = (left, float(factors[(len(results) + 1) % len(factors)]))
             call = {
                 "id": f"call_{len(results)}",
                 "type": "function",

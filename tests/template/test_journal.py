@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -141,10 +142,8 @@ def test_a_kill_and_a_link_swapped_in_never_write_outside(tmp_path):
                 os.rename(root / name, root / f"{name}.aside")
                 os.symlink(outside, root / name)
                 break
-        try:
+        with contextlib.suppress(Conflict):  # a folder is a link now: that cannot be undone yet
             recover(root)
-        except Conflict:
-            pass
         assert snapshot(outside) == untouched
         if swapped:
             if (root / swapped).is_symlink():
