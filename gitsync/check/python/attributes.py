@@ -147,9 +147,9 @@ def of_module(
     m: Machine, frame: Frame, owner: Ref, obj: ModuleObj, name: str, node: ast.AST
 ) -> Value:
     """An attribute of a local module."""
-    found = obj.values.get(name)
+    found = m.read(owner.oid, name)
     if found is not None:
-        return m._settle(owner.oid, name, found, frame, node)
+        return found if obj.taint is None or isinstance(found, Const) else obj.taint
     if name == "__dict__":
         return Names(owner.oid)
     if obj.taint is not None:
@@ -246,8 +246,9 @@ def _class_lookup(m: Machine, cls: Value, name: str) -> Value | None:
     for part in classes.mro_of(m, cls):
         if isinstance(part, Ref):
             obj = m.obj(part)
-            if isinstance(obj, ClassObj) and name in obj.values:
-                return m._settle_plain(part.oid, name)
+            found = m.read(part.oid, name) if isinstance(obj, ClassObj) else None
+            if found is not None:
+                return found
         elif isinstance(part, Ext):
             kept = m.space(REGISTRY).values.get(f"attribute:{part.path}.{name}")
             if kept is not None:
@@ -289,8 +290,9 @@ def _of_instance(
     raw = _class_lookup(m, obj.cls, name)
     if isinstance(raw, Wrapped) and raw.kind in ("property", "cached_property"):
         return calls.call(m, frame, raw.function, [owner], {}, node)
-    if name in obj.values:
-        return m._settle(owner.oid, name, obj.values[name], frame, node)
+    own = m.read(owner.oid, name)
+    if own is not None:
+        return own
     if raw is not None:
         if isinstance(raw, Ref):
             descriptor = m.obj(raw)
@@ -318,8 +320,9 @@ def _of_instance(
 def _of_function(
     m: Machine, frame: Frame, owner: Ref, obj: FunctionObj, name: str, node: ast.AST
 ) -> Value:
-    if name in obj.values:
-        return m._settle(owner.oid, name, obj.values[name], frame, node)
+    own = m.read(owner.oid, name)
+    if own is not None:
+        return own
     if name == "__name__":
         return Const(obj.name)
     if name == "__qualname__":
@@ -357,8 +360,8 @@ def _of_super(m: Machine, frame: Frame, owner: Super, name: str, node: ast.AST) 
     for part in rest:
         if isinstance(part, Ref):
             found_in = m.obj(part)
-            if isinstance(found_in, ClassObj) and name in found_in.values:
-                found = m._settle_plain(part.oid, name)
+            found = m.read(part.oid, name) if isinstance(found_in, ClassObj) else None
+            if found is not None:
                 if isinstance(found, Wrapped) and found.kind in ("property", "cached_property"):
                     return calls.call(m, frame, found.function, [owner.owner], {}, node)
                 if isinstance(found, Wrapped) and found.kind == "staticmethod":
@@ -375,8 +378,10 @@ def _of_meta_super(m: Machine, owner: Super, obj: ClassObj, name: str) -> Value:
     metas = list(obj.meta)
     for part in metas[metas.index(owner.after) + 1 :]:
         found_in = m.obj(part) if isinstance(part, Ref) else None
-        if isinstance(found_in, ClassObj) and name in found_in.values:
-            return Bound(m._settle_plain(part.oid, name), owner.owner)  # type: ignore[attr-defined]
+        if isinstance(part, Ref) and isinstance(found_in, ClassObj):
+            found = m.read(part.oid, name)
+            if found is not None:
+                return Bound(found, owner.owner)
     return Method(owner, name)
 
 

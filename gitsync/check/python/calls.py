@@ -75,7 +75,7 @@ def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:
         if special is not None:
             return special(m, frame, args, keywords, node)
     if isinstance(function, Ext | Opaque):
-        library.notice(m, frame, function.path, args, keywords, rest or kwrest, node)
+        library.notice(m, frame, function, args, keywords, rest or kwrest, node)
     return call(m, frame, function, args, keywords, node, rest=rest, kwrest=kwrest)
 
 
@@ -182,6 +182,16 @@ def call(
     raise m.error(frame, node, "TypeError", "this value cannot be called")
 
 
+URL_WORDS = ("base_url", "api_base", "azure_endpoint", "endpoint_url", "server_url")
+
+
+def is_routed(keywords: dict[str, Value]) -> bool:
+    """True if the call names a URL that is not written down literally."""
+    return any(
+        word in keywords and not isinstance(keywords[word], Const) for word in URL_WORDS
+    )
+
+
 def opaque_result(
     m: Machine,
     frame: Frame,
@@ -195,7 +205,7 @@ def opaque_result(
     """What a library that cannot be looked into gives: no component, but it may hold one."""
     carries = any(classes.touches(m.state, v) for v in (*args, *keywords.values()))
     third = like is not None and like.third
-    routed = like is not None and like.routed
+    routed = like is not None and (like.routed or is_routed(keywords))
     return Opaque(f"{path}()", third=third, routed=routed, carries=carries and third)
 
 
@@ -685,7 +695,7 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
         return decorator
     component = isinstance(value, Ref) and isinstance(m.obj(value), ClassObj)
     if isinstance(decorator, Ext | Opaque):
-        library.notice(m, frame, decorator.path, [value], {}, None, node)
+        library.notice(m, frame, decorator, [value], {}, None, node)
     if isinstance(decorator, Decorator):
         return library.apply_decorator(m, frame, decorator, value, node)
     if isinstance(decorator, Opaque):

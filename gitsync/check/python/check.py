@@ -18,7 +18,7 @@ from gitsync.check.python.machine import (
     monotonic,
 )
 from gitsync.check.python.project import Project, normalised, read_project
-from gitsync.check.python.roles import Agreed, World, agree, examine
+from gitsync.check.python.roles import Agreed, World, agree, assign_roles, examine
 from gitsync.check.python.source import LimitHit, Sources
 from gitsync.check.python.values import Const, ListObj, Namespace, Place, Value
 from gitsync.model import CheckOptions, EntrypointReport, Finding, Severity, Verdict
@@ -283,11 +283,13 @@ class Check:
         path = f"{folder}/{entry}"
         outcomes, oid = importer.load_entrypoint(entry)
         worlds = examine(machine, outcomes, oid, path) if oid >= 0 else examine_failed(outcomes)
-        loaded = list(importer.loaded_files)
+        readable = set(self.sources.read_paths)
+        loaded = [p for p in importer.loaded_files if p in readable]
         self._fatal_worlds(machine, worlds, path)
-        agreed = {role: self._agree(machine, worlds, role) for role in ROLES}
         report = warn.Context(self, machine, importer, worlds, oid, path, project, loaded)
         wiring = warn.wiring_of(report)
+        assign_roles(machine, worlds, oid, path)
+        agreed = {role: self._agree(machine, worlds, role) for role in ROLES}
         waived = warn.harbor(report, wiring, agreed)
         for role in ROLES:
             self._role(machine, worlds, role, agreed[role], report, wiring, waived)

@@ -21,6 +21,7 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
+    Lazy,
     ListObj,
     ModuleObj,
     Names,
@@ -32,6 +33,7 @@ from gitsync.check.python.values import (
     Scope,
     Super,
     TupleValue,
+    Unbound,
     Union,
     Unknown,
     Value,
@@ -85,7 +87,7 @@ def is_component(state: State, value: Value) -> bool:
 
 def touches(state: State, value: Value, depth: int = 5) -> bool:
     """True if a component class can be reached through the value, or it may be one itself."""
-    if isinstance(value, Const | Opaque):
+    if isinstance(value, Const | Opaque | Unbound):
         return False
     if isinstance(value, Unknown):
         return True
@@ -108,6 +110,8 @@ def touches(state: State, value: Value, depth: int = 5) -> bool:
         return any(touches(state, v, depth - 1) for v in parts)
     if isinstance(value, Alias):
         return touches(state, value.origin, depth - 1)
+    if isinstance(value, Lazy):
+        return touches(state, value.source, depth - 1) or _lazy_touches(state, value, depth - 1)
     if isinstance(value, Super):
         return touches(state, value.owner, depth - 1)
     if isinstance(value, Decorator):
@@ -122,6 +126,15 @@ def touches(state: State, value: Value, depth: int = 5) -> bool:
             )
         )
     return False
+
+
+def _lazy_touches(state: State, value: Lazy, depth: int) -> bool:
+    module = state.heap.get(getattr(value.frame, "module", -1))
+    names = {n.id for n in ast.walk(value.node) if isinstance(n, ast.Name)}
+    return bool(names & _DYNAMIC) or (
+        isinstance(module, Namespace)
+        and any(touches(state, module.values[n], depth) for n in names if n in module.values)
+    )
 
 
 def _plain(space: Namespace) -> list[Value]:
@@ -222,8 +235,9 @@ def class_attribute(m: Machine, cls: Value, name: str) -> Value | None:
     for part in mro_of(m, cls):
         if isinstance(part, Ref):
             obj = m.obj(part)
-            if isinstance(obj, ClassObj) and name in obj.values:
-                return m.concrete(obj.values[name])
+            found = m.read(part.oid, name) if isinstance(obj, ClassObj) else None
+            if found is not None:
+                return found
     return None
 
 
@@ -232,8 +246,9 @@ def find_in_mro(m: Machine, cls: Value, name: str) -> tuple[Value, Value] | None
     for part in mro_of(m, cls):
         if isinstance(part, Ref):
             obj = m.obj(part)
-            if isinstance(obj, ClassObj) and name in obj.values:
-                return part, m.concrete(obj.values[name])
+            found = m.read(part.oid, name) if isinstance(obj, ClassObj) else None
+            if found is not None:
+                return part, found
         elif isinstance(part, Ext):
             if part.path in BASES.values() and name in ("__init__", "run", "grade"):
                 role = "run" if part.path == BASES["workflow"] else "grade"
@@ -254,8 +269,9 @@ def meta_attribute(m: Machine, cls: ClassObj, name: str) -> Value | None:
     for part in cls.meta:
         if isinstance(part, Ref):
             obj = m.obj(part)
-            if isinstance(obj, ClassObj) and name in obj.values:
-                return m.concrete(obj.values[name])
+            found = m.read(part.oid, name) if isinstance(obj, ClassObj) else None
+            if found is not None:
+                return found
     return None
 
 
@@ -444,7 +460,7 @@ def _finish(
 
     def make() -> None:
         m.at = at
-        body = m.space(scope.oid)
+        body = m.settle(scope.oid)
         if body.taint is not None or rest is not None:
             value: Value = body.taint or m.unknown(frame, node, "the bases are not known")
         else:
@@ -617,8 +633,10 @@ def _by_metaclass(
 def _meta_lookup(m: Machine, meta: tuple[Value, ...], name: str) -> Value | None:
     for part in meta:
         obj = m.obj(part) if isinstance(part, Ref) else None
-        if isinstance(obj, ClassObj) and name in obj.values:
-            return m.concrete(obj.values[name])
+        if isinstance(part, Ref) and isinstance(obj, ClassObj):
+            found = m.read(part.oid, name)
+            if found is not None:
+                return found
     return None
 
 
@@ -822,8 +840,9 @@ def _mro_value(m: Machine, ref: Ref, name: str) -> Value | None:
     for part in mro_of(m, ref):
         if isinstance(part, Ref):
             obj = m.obj(part)
-            if isinstance(obj, ClassObj) and name in obj.values:
-                return m.concrete(obj.values[name])
+            own = m.read(part.oid, name) if isinstance(obj, ClassObj) else None
+            if own is not None:
+                return own
         elif isinstance(part, Ext):
             found = facts().class_facts(part.path)
             if name in found.abstract:
@@ -876,8 +895,8 @@ def _init_subclass(
     for part in cls.mro:
         if isinstance(part, Ref):
             obj = m.obj(part)
-            if isinstance(obj, ClassObj) and "__init_subclass__" in obj.values:
-                hook = m.concrete(obj.values["__init_subclass__"])
+            hook = m.read(part.oid, "__init_subclass__") if isinstance(obj, ClassObj) else None
+            if hook is not None:
                 function = hook.function if isinstance(hook, Wrapped) else hook
                 calls.call(m, frame, Bound(function, ref), [], dict(keywords), node)
                 return

@@ -18,6 +18,7 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
+    Lazy,
     ListObj,
     ModuleObj,
     Names,
@@ -74,8 +75,8 @@ def absorb(m: Machine, obj: DictObj, value: Value) -> None:
             obj.rest = other.rest or obj.rest
             return
     if isinstance(value, Names):
-        space = m.space(value.oid)
-        obj.items.update({Const(k): m.concrete(v) for k, v in visible(space).items()})
+        space = m.settle(value.oid)
+        obj.items.update({Const(k): v for k, v in visible(space).items()})
         obj.rest = space.taint or obj.rest
         return
     if isinstance(value, Unknown):
@@ -141,8 +142,10 @@ def known_items(
                 rest = Opaque() if not isinstance(obj.rest, Unknown) else obj.rest
             return keys, rest
     if isinstance(value, Names):
-        space = m.space(value.oid)
+        space = m.settle(value.oid)
         return [Const(k) for k in visible(space)], space.taint
+    if isinstance(value, Lazy):
+        return expressions.run_lazy(m, value)
     if isinstance(value, Coroutine):
         return calls.run_generator(m, frame, value, node)
     return None
@@ -263,10 +266,9 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
         except TypeError:
             return None
     if isinstance(owner, Names):
-        space = m.space(owner.oid)
-        if isinstance(item, Const) and space.taint is None:
-            value = space.values.get(item.value)
-            return None if value is not None and value != m.concrete(value) else value is not None
+        if isinstance(item, Const) and isinstance(item.value, str):
+            if m.space(owner.oid).taint is None:
+                return m.read(owner.oid, item.value) is not None
         return None
     items: list[Value] | None = None
     rest: Value | None = None
@@ -412,13 +414,13 @@ def _of_constant(m: Machine, frame: Frame, owner: Const, key: Value, node: ast.A
 def _of_names(m: Machine, frame: Frame, owner: Names, key: Value, node: ast.AST) -> Value:
     space = m.space(owner.oid)
     if isinstance(key, Const) and isinstance(key.value, str):
-        found = space.values.get(key.value)
+        found = m.read(owner.oid, key.value)
         if found is not None:
-            return m._settle(owner.oid, key.value, found, frame, node)
+            return found if space.taint is None else space.taint
         if space.taint is not None:
             return space.taint
         raise m.error(frame, node, "KeyError", f"there is no name '{key.value}'")
-    return _pick(m, frame, list(visible(space).values()), node)
+    return _pick(m, frame, list(visible(m.settle(owner.oid)).values()), node)
 
 
 def _of_dict(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from gitsync.check.python import classes
+from gitsync.check.python import calls, classes
 from gitsync.check.python.facts import METHODS
-from gitsync.check.python.machine import Machine, Raised
+from gitsync.check.python.machine import Frame, Machine, Raised
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     Alias,
@@ -84,6 +84,8 @@ def _method(m: Machine, cls: Value, obj: ClassObj, name: str) -> list[Breach]:
         return [
             Breach("unverified-method", obj.place, subject, f"{name} comes from another package")
         ]
+    if isinstance(value, Wrapped) and value.kind in ("property", "cached_property"):
+        return _from_property(m, obj, value, place, name)
     seen = _look(m, value, place)
     if seen.opaque is not None:
         return [
@@ -109,6 +111,24 @@ def _method(m: Machine, cls: Value, obj: ClassObj, name: str) -> list[Breach]:
             )
         ]
     return []
+
+
+def _from_property(
+    m: Machine, obj: ClassObj, value: Wrapped, place: Place, name: str
+) -> list[Breach]:
+    """A property may hand out a coroutine function: work its getter out."""
+    subject = f"{obj.qualname}.{name}"
+    frame = Frame(module=0, path=place.path)
+    node = ast.Pass(lineno=place.line, col_offset=place.column - 1)
+    given = calls.call(m, frame, value.function, [Opaque("self")], {}, node)
+    seen = _look(m, given, place)
+    if seen.function is not None and seen.is_async:
+        if accepts_one(seen.function, 1 if isinstance(given, Bound) else 0, seen.fixed):
+            return []
+        return [Breach("bad-signature", place, subject, f"{subject} does not take the context")]
+    if seen.opaque is not None:
+        return [Breach("unverified-method", place, subject, f"{subject} is a property")]
+    return [Breach(f"{name}-not-async", place, subject, f"{subject} is not a coroutine function")]
 
 
 def _statement_place(home: ClassObj, name: str) -> Place:

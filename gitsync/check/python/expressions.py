@@ -22,6 +22,7 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
+    Lazy,
     ListObj,
     ModuleObj,
     Namespace,
@@ -388,7 +389,8 @@ def compare(
     version = attributes.compare_version(m, op, left, right)
     if version is not None:
         return version
-    if isinstance(left, Const) and isinstance(right, Const):
+    a, b = plain(left), plain(right)
+    if a is not None and b is not None:
         rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
             ast.Lt: operator.lt,
             ast.LtE: operator.le,
@@ -396,9 +398,20 @@ def compare(
             ast.GtE: operator.ge,
         }
         try:
-            return bool(rules[type(op)](left.value, right.value))
+            return bool(rules[type(op)](a[0], b[0]))
         except TypeError:
             raise m.error(frame, node, "TypeError", "the values cannot be ordered") from None
+    return None
+
+
+def plain(value: Value) -> tuple[Any] | None:
+    """The Python value of a constant or a tuple of constants, in a tuple; None otherwise."""
+    if isinstance(value, Const):
+        return (value.value,)
+    if isinstance(value, TupleValue):
+        parts = [plain(i) for i in value.items]
+        if all(p is not None for p in parts):
+            return (tuple(p[0] for p in parts if p is not None),)
     return None
 
 
@@ -510,6 +523,7 @@ def _comprehend(
     frame: Frame,
     node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
     emit: Callable[[Frame], None],
+    first: Value | None = None,
 ) -> bool:
     """Run a comprehension; True if it may give more elements than were emitted."""
     from dataclasses import replace
@@ -529,7 +543,10 @@ def _comprehend(
             emit(inner)
             return
         generator = node.generators[index]
-        source = evaluate(m, frame if index == 0 else inner, generator.iter)
+        if index == 0 and first is not None:
+            source = first
+        else:
+            source = evaluate(m, frame if index == 0 else inner, generator.iter)
         items, rest = items_of(m, inner, source, generator.iter)
         for item in items:
             m.tick()
@@ -548,11 +565,29 @@ def _comprehend(
     return more
 
 
-def _list_comp(m: Machine, frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Value:
+def _list_comp(m: Machine, frame: Frame, node: ast.ListComp) -> Value:
     items: list[Value] = []
     more = _comprehend(m, frame, node, lambda f: items.append(evaluate(m, f, node.elt)))
-    kind = "list" if isinstance(node, ast.ListComp) else "iterator"
-    return containers.comprehended(m, frame, items, more, kind, node)
+    return containers.comprehended(m, frame, items, more, "list", node)
+
+
+def _generator(m: Machine, frame: Frame, node: ast.GeneratorExp) -> Value:
+    """Only the first source is evaluated where the expression stands."""
+    return Lazy(node, frame, evaluate(m, frame, node.generators[0].iter))
+
+
+def run_lazy(m: Machine, value: Lazy) -> tuple[list[Value], Value | None]:
+    """The items of a generator expression."""
+    node, frame = value.node, value.frame
+    assert isinstance(node, ast.GeneratorExp) and isinstance(frame, Frame)
+    items: list[Value] = []
+
+    def emit(inner: Frame) -> None:
+        items.append(evaluate(m, inner, node.elt))
+
+    if _comprehend(m, frame, node, emit, value.source):
+        return [], containers.blurred(m, frame, items, node)
+    return items, None
 
 
 def _set_comp(m: Machine, frame: Frame, node: ast.SetComp) -> Value:
@@ -746,7 +781,7 @@ _RULES: dict[type[ast.expr], Callable[[Machine, Frame, Any], Value]] = {
     ast.YieldFrom: _yield_from,
     ast.Starred: _starred,
     ast.ListComp: _list_comp,
-    ast.GeneratorExp: _list_comp,
+    ast.GeneratorExp: _generator,
     ast.SetComp: _set_comp,
     ast.DictComp: _dict_comp,
 }

@@ -67,7 +67,9 @@ class Importer:
         """
         m = self.m
         state = m.state
-        state.loaded = frozenset(self.facts.loaded)
+        state.loaded = frozenset(
+            n for n in self.facts.loaded if not n.startswith("osmosis_ai.rollout")
+        )
         parts = entrypoint[: -len(".py")].split("/")
         outcomes = [Outcome(state)]
         name = self.private
@@ -363,8 +365,9 @@ class Importer:
                 from gitsync.check.python import attributes
 
                 return attributes.get(m, frame, module, name, node)
-            if name in obj.values:
-                return m._settle_plain(module.oid, name)
+            found = m.read(module.oid, name)
+            if found is not None:
+                return found
             if obj.taint is not None:
                 return obj.taint
             hook = obj.values.get("__getattr__")
@@ -405,6 +408,9 @@ class Importer:
         known = self.facts.modules.get(module)
         if known is None:
             return None
+        if path in self.facts.modules and name not in known["names"]:
+            ours = path.startswith("osmosis_ai")
+            return Ext(path, "m") if not ours or path in self.m.state.loaded else None
         found = self.facts.export(module, name)
         if found is None:
             return None
@@ -495,12 +501,15 @@ class Importer:
         if isinstance(module, Ref):
             obj = state.heap[module.oid]
             if isinstance(obj, ModuleObj) and "__all__" not in obj.values:
-                value = obj.values.get(alias.name)
-                if value is not None:
-                    m.state = state
+                oid = module.oid
+                out: list[Outcome] = []
+                for after, value in m.branches(state, lambda: m.read(oid, alias.name)):
+                    m.state = after
                     m.at = m.place(frame, node)
-                    m.bind(frame, alias.name, value)
-                    return [Outcome(state)]
+                    if value is not None and not isinstance(value, Raised):
+                        m.bind(frame, alias.name, value)
+                    out.append(Outcome(after))
+                return out
         return self._from_one(frame, state, module, name, alias, node)
 
     def _all_names(
@@ -574,7 +583,7 @@ class Importer:
         if known is not None:
             if known == NONE:
                 return [(state, self._not_found(frame, name, node))]
-            return m.branches(state, lambda: m._settle_plain(SYS_MODULES, name))
+            return m.branches(state, lambda: m.read(SYS_MODULES, name) or NONE)
         parent, _, child = name.rpartition(".")
         if not parent:
             return self._load_child(frame, state, None, name, name, node, optional=optional)
@@ -586,7 +595,7 @@ class Importer:
             m.state = after
             again = m.space(SYS_MODULES).values.get(name)
             if again is not None:
-                out += m.branches(after, lambda: m._settle_plain(SYS_MODULES, name))
+                out += m.branches(after, lambda: m.read(SYS_MODULES, name) or NONE)
                 continue
             out += self._load_child(frame, after, found, name, child, node, optional=optional)
         return out

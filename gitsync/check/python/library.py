@@ -90,13 +90,14 @@ _WITH_ARGUMENTS = frozenset(
 def notice(
     m: Machine,
     frame: Frame,
-    path: str,
+    function: Ext | Opaque,
     args: list[Value],
     keywords: dict[str, Value],
     unknown: Value | None,
     node: ast.AST,
 ) -> None:
     """Remember calls that the warnings are about."""
+    path = function.path
     if path == CREATE_SERVER:
         m.seen.server_created = True
     elif path.startswith("osmosis_ai."):
@@ -107,7 +108,7 @@ def notice(
         "uvicorn.server.Server().serve",
     ):
         m.seen.started.append(m.place(frame, node))
-    if m.speculative:
+    if m.speculative and not (isinstance(function, Opaque) and function.routed):
         from gitsync.check.python import policy
 
         policy.notice(m, frame, path, args, keywords, node)
@@ -323,7 +324,7 @@ def _getattr(
         if isinstance(owner, Ref):
             obj = m.obj(owner)
             if isinstance(obj, Namespace):
-                values = [m.concrete(v) for v in containers.visible(obj).values()]
+                values = list(containers.visible(m.settle(owner.oid)).values())
                 if obj.taint is not None:
                     return obj.taint
                 if any(classes.touches(m.state, v) for v in (*values, *args[2:])):

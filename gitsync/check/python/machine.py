@@ -116,6 +116,7 @@ class Trail:
     base: State | None = None
     pending: list[list[int]] = field(default_factory=list)
     memo: dict[tuple[int, ...], tuple[list[Outcome], int]] = field(default_factory=dict)
+    starts: dict[tuple[int, ...], int] = field(default_factory=dict)
     raise_seen: int = -1
 
 
@@ -171,6 +172,8 @@ class Machine:
         self.state = State()
         self.trail: Trail | None = None
         self.next_oid = FIRST_OID
+        self.top_oid = FIRST_OID
+        self.arms: dict[tuple[int, int, int], int] = {}
         self.guards = 0
         self.depth = 0
         self.steps = 0
@@ -218,6 +221,8 @@ class Machine:
         """Put a new object into the present world."""
         oid = self.next_oid
         self.next_oid += 1
+        if self.next_oid > self.top_oid:
+            self.top_oid = self.next_oid
         return self.state.add(oid, obj)
 
     def obj(self, ref: Ref) -> Obj:
@@ -244,6 +249,12 @@ class Machine:
         assert isinstance(target, Namespace)
         if target.taint is None:
             target.taint = cause
+
+    def arm(self, node: ast.AST, label: int) -> None:
+        """Give the objects of one arm of a branch numbers that no other arm uses."""
+        if label:
+            key = (id(node), label, self.next_oid)
+            self.next_oid = self.arms.setdefault(key, max(self.top_oid, self.next_oid))
 
     def list_of(self, items: list[Value], kind: str = "list", rest: Value | None = None) -> Ref:
         """A new list-like object."""
@@ -275,6 +286,10 @@ class Machine:
                 trail.pending.extend([*trail.script, other] for other in range(1, count))
             trail.script.append(pick)
         trail.cursor += 1
+        if pick:
+            # Alternatives make objects of their own; a replay makes the same ones again.
+            key = tuple(trail.script[: trail.cursor])
+            self.next_oid = trail.starts.setdefault(key, max(self.top_oid, self.next_oid))
         return pick
 
     def pick_outcome(self, run: Callable[[], list[Outcome]], place: Place) -> Outcome:
@@ -316,6 +331,7 @@ class Machine:
         trail = Trail([], state.mark(), state.path, state.loaded, first_oid)
         pending = trail.pending
         memo = trail.memo
+        starts = trail.starts
         current: State | None = state
         runs = 0
         try:
@@ -343,6 +359,7 @@ class Machine:
                 trail = Trail(script, current.mark(), base.path, base.loaded, first_oid, base=base)
                 trail.pending = pending
                 trail.memo = memo
+                trail.starts = starts
         finally:
             self.trail = outer
             self.next_oid = max(last_oid, self.next_oid)
@@ -493,16 +510,27 @@ class Machine:
         target.values[name] = value
         return value
 
-    def _settle_plain(self, oid: int, name: str) -> Value:
-        """A value of a namespace, a union decided and remembered."""
-        found = self.space(oid).values[name]
+    def read(self, oid: int, name: str) -> Value | None:
+        """A value of a namespace, a union decided and remembered; None if it is not bound."""
+        found = self.space(oid).values.get(name)
         if isinstance(found, Union):
-            options = tuple(o for o in found.options if o != UNBOUND)
-            found = options[self.choose(len(options), found.place or self.at, name)]
+            found = found.options[
+                self.choose(len(found.options), found.place or self.at, name)
+            ]
             target = self.state.change(oid)
             assert isinstance(target, Namespace)
+            if found == UNBOUND:
+                target.values.pop(name)
+                return None
             target.values[name] = found
         return found
+
+    def settle(self, oid: int) -> Namespace:
+        """A namespace in which no value is a union any more."""
+        for name, value in list(self.space(oid).values.items()):
+            if isinstance(value, Union):
+                self.read(oid, name)
+        return self.space(oid)
 
     def bind(self, frame: Frame, name: str, value: Value) -> None:
         """Assign to a name from this frame."""

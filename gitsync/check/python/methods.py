@@ -157,8 +157,8 @@ def _names_method(
     if name in ("get", "pop", "setdefault", "__getitem__"):
         default = args[1] if len(args) > 1 else NONE
         if isinstance(key, Const):
-            found = space.values.get(key.value)
-            if found is None and space.taint is not None:
+            found = m.read(owner.oid, key.value) if isinstance(key.value, str) else None
+            if space.taint is not None:
                 return space.taint
             if found is None:
                 if name == "setdefault":
@@ -166,13 +166,12 @@ def _names_method(
                 if name == "__getitem__" or name == "pop" and len(args) < 2:
                     raise m.error(frame, node, "KeyError", "there is no such name")
                 return default
-            value = m._settle_plain(owner.oid, key.value)
             if name == "pop":
                 containers.remove_item(m, frame, owner, key, node)
-            return value
+            return found
         if name != "get":
             m.taint(owner.oid, m.unknown(frame, node, "a name that is not known is changed"))
-        values = [m.concrete(v) for v in containers.visible(space).values()]
+        values = list(containers.visible(m.settle(owner.oid)).values())
         return containers.pick_any(m, frame, values, node)
     if name in ("update", "__ior__"):
         for arg in args:
@@ -192,7 +191,8 @@ def _names_method(
         containers.remove_item(m, frame, owner, args[0], node)
         return NONE
     if name in ("items", "values", "keys", "copy"):
-        shown = {Const(k): m.concrete(v) for k, v in containers.visible(space).items()}
+        space = m.settle(owner.oid)
+        shown: dict[Value, Value] = {Const(k): v for k, v in containers.visible(space).items()}
         if name == "copy":
             return m.new(DictObj(shown, space.taint))
         return _view(m, shown, space.taint, name)

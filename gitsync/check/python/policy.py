@@ -45,7 +45,6 @@ _HOSTS = re.compile(
     r"bedrock[^/]*\.amazonaws\.com|openrouter\.ai|api\.deepseek\.com|api\.x\.ai|"
     r"[a-z0-9-]+\.openai\.azure\.com|api\.fireworks\.ai|api\.perplexity\.ai)",
 )
-_URL_WORDS = ("base_url", "api_base", "azure_endpoint", "endpoint_url", "server_url")
 # Parts of a provider library that send nothing.
 _QUIET = re.compile(
     r"(Error|Exception|types|Config|Schema|Timeout|NOT_GIVEN|Settings|token_counter|"
@@ -68,15 +67,6 @@ def provider_of(path: str) -> str | None:
         if path == provider or path.startswith((provider + ".", provider + "(")):
             return provider
     return None
-
-
-def is_routed(keywords: dict[str, Value]) -> bool:
-    """True if the call names a URL that is not written down literally."""
-    for word in _URL_WORDS:
-        value = keywords.get(word)
-        if value is not None and not isinstance(value, Const):
-            return True
-    return False
 
 
 def notice(
@@ -103,7 +93,7 @@ def notice(
     if path.startswith("boto3.") and path.endswith((".client", ".resource")):
         named = args[0] if args else keywords.get("service_name")
         if isinstance(named, Const) and str(named.value).startswith("bedrock"):
-            if not is_routed(keywords):
+            if not calls.is_routed(keywords):
                 m.seen.provider.append((place, "client:boto3"))
         return
     provider = provider_of(path)
@@ -112,7 +102,7 @@ def notice(
     last = path.rpartition(".")[2]
     if _QUIET.search(path.removesuffix("()")):
         return
-    if is_routed(keywords):
+    if calls.is_routed(keywords):
         return
     if _REQUEST.search(path) and not last[:1].isupper():
         m.seen.provider.append((place, f"request:{path}"))

@@ -62,8 +62,15 @@ def examine(m: Machine, outcomes: list[Outcome], oid: int, path: str) -> list[Wo
             continue
         for state, found in m.branches(outcome.state, lambda: _settled(m, oid)):
             if not isinstance(found, Raised):
-                worlds.append(World(state, None, _roles(m, state, oid, path)))
+                worlds.append(World(state, None, {}))
     return worlds
+
+
+def assign_roles(m: Machine, worlds: list[World], oid: int, path: str) -> None:
+    """Work out both roles in every world whose import succeeds."""
+    for world in worlds:
+        if world.raised is None:
+            world.roles = _roles(m, world.state, oid, path)
 
 
 def _settled(m: Machine, oid: int) -> bool:

@@ -8,19 +8,28 @@ at a mark although the execution has already gone on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from gitsync.check.python.values import (
     UNBOUND,
+    Alias,
+    Bound,
+    Decorator,
     DictObj,
+    FunctionObj,
     ListObj,
     Namespace,
     Obj,
     Opaque,
+    Partial,
     Place,
     Ref,
+    Super,
+    TupleValue,
     Union,
     Unknown,
     Value,
+    Wrapped,
 )
 
 MAX_OPTIONS = 12
@@ -124,6 +133,9 @@ def merge(
 
     Two worlds that differ in a single location are exactly described by a union there.
     """
+    if same(a, b):
+        a.path = common_path(a.path, b.path)
+        return a
     if a.loaded != b.loaded and not force:
         return None
     changes: list[tuple[int, Obj, Obj]] = []
@@ -154,7 +166,7 @@ def merge(
         if force and _differences(left, right) is None:
             changed = new.change(oid)
             if isinstance(changed, ListObj | DictObj):
-                _blur(changed, left, right, place, a, harmful)
+                _blur(changed, left, right, place, a, b, harmful)
             elif isinstance(changed, Namespace):
                 changed.taint = Unknown(place or Place("", 1, 1), "an undecided branch changes it")
     for oid, key, left_value, right_value in found:
@@ -163,7 +175,7 @@ def merge(
             continue
         joined = union([left_value, right_value], place)
         if isinstance(joined, Union) and len(joined.options) > MAX_OPTIONS:
-            bad = any(harmful(a, o) or harmful(b, o) for o in joined.options)
+            bad = harmful(a, left_value) or harmful(b, right_value)
             unbound = UNBOUND in joined.options
             blurred: Value = (
                 Unknown(place or Place("", 1, 1), "too many possible values") if bad else Opaque()
@@ -178,12 +190,104 @@ def merge(
     return new
 
 
+def same(a: State, b: State) -> bool:
+    """True if both worlds are alike, objects made in either taken for each other."""
+    changed = []
+    other = b.heap
+    for oid, obj in a.heap.items():
+        theirs = other.get(oid)
+        if theirs is not None and theirs is not obj:
+            changed.append((obj, theirs))
+    return a.loaded == b.loaded and _Likeness(a, b).all(changed)
+
+
+def _refs(numbers: Any) -> Any:
+    if isinstance(numbers, tuple):
+        return tuple(Ref(n) for n in numbers)
+    return Ref(numbers) if isinstance(numbers, int) else numbers
+
+
+class _Likeness:
+    """Compares two heaps up to the numbers of their objects."""
+
+    LIMIT = 4000
+
+    def __init__(self, a: State, b: State) -> None:
+        self.a = a
+        self.b = b
+        self.pairs: dict[int, int] = {}
+        self.pending: list[tuple[Obj, Obj]] = []
+        self.count = 0
+
+    def all(self, changed: list[tuple[Obj, Obj]]) -> bool:
+        self.pending = list(changed)
+        while self.pending:
+            self.count += 1
+            if self.count > self.LIMIT or not self._objects(*self.pending.pop()):
+                return False
+        return True
+
+    def _objects(self, left: Obj, right: Obj) -> bool:
+        if left is right:
+            return True
+        if type(left) is not type(right):
+            return False
+        if isinstance(left, Namespace) and isinstance(right, Namespace):
+            if not self._mapping(left.values, right.values):
+                return False
+        for kind in type(left).__mro__:
+            for slot in getattr(kind, "__slots__", ()):
+                if slot in _SHAPELESS:
+                    continue
+                mine, theirs = getattr(left, slot), getattr(right, slot)
+                if isinstance(left, FunctionObj) and slot in ("module", "owner", "closure"):
+                    mine, theirs = _refs(mine), _refs(theirs)
+                if not self._alike(mine, theirs):
+                    return False
+        return True
+
+    def _mapping(self, left: dict[Any, Any], right: dict[Any, Any]) -> bool:
+        if len(left) != len(right):
+            return False
+        for key, value in left.items():
+            theirs = right.get(key)
+            if theirs is None or not self._alike(value, theirs):
+                return False
+        return True
+
+    def _alike(self, left: Any, right: Any) -> bool:
+        if type(left) is not type(right):
+            return False
+        if isinstance(left, Ref):
+            if self.pairs.setdefault(left.oid, right.oid) != right.oid:
+                return False
+            if left.oid == right.oid:
+                return True  # compared with the changed objects, or the same object
+            mine, theirs = self.a.heap.get(left.oid), self.b.heap.get(right.oid)
+            if mine is None or theirs is None:
+                return False
+            if left.oid in self.b.heap and right.oid in self.a.heap:
+                return False  # both old: really two things
+            self.pending.append((mine, theirs))
+            return True
+        if isinstance(left, tuple | list):
+            return len(left) == len(right) and all(map(self._alike, left, right))
+        if isinstance(left, dict):
+            return self._mapping(left, right)
+        if isinstance(left, TupleValue | Bound | Wrapped | Partial | Alias | Super | Decorator):
+            return all(
+                self._alike(getattr(left, f), getattr(right, f)) for f in type(left).__slots__
+            )
+        return bool(left == right)
+
+
 def _blur(
     target: ListObj | DictObj,
     left: Obj,
     right: Obj,
     place: Place | None,
     state: State,
+    other: State,
     harmful: Callable[[State, Value], bool],
 ) -> None:
     values: list[Value] = []
@@ -192,7 +296,10 @@ def _blur(
             values += [*obj.items, *([obj.rest] if obj.rest else [])]
         elif isinstance(obj, DictObj):
             values += [*obj.items.values(), *([obj.rest] if obj.rest else [])]
-    bad = any(isinstance(v, Ref) and v.oid not in state.heap or harmful(state, v) for v in values)
+    bad = any(
+        harmful(other if isinstance(v, Ref) and v.oid not in state.heap else state, v)
+        for v in values
+    )
     target.rest = (
         Unknown(place or Place("", 1, 1), "an undecided branch fills the container")
         if bad

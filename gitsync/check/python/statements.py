@@ -10,7 +10,7 @@ from functools import lru_cache
 from gitsync.check.python import classes, expressions, patterns, targets
 from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
 from gitsync.check.python.scopes import simple
-from gitsync.check.python.state import State, merge
+from gitsync.check.python.state import State, merge, same
 from gitsync.check.python.values import (
     NONE,
     Const,
@@ -31,9 +31,14 @@ def block(m: Machine, frame: Frame, state: State, body: list[ast.stmt]) -> list[
     done: list[Outcome] = []
     for stmt in body:
         after: list[Outcome] = []
+        # The same statement makes the same object numbers in every world: they can be joined.
+        first = last = m.next_oid
         for outcome in live:
+            m.next_oid = first
             for result in statement(m, frame, outcome.state, stmt):
                 (after if result.kind is Kind.NORMAL else done).append(result)
+            last = max(last, m.next_oid)
+        m.next_oid = last
         live = m.join(after) if len(after) > 1 else after
         if not live:
             break
@@ -191,7 +196,10 @@ def _if(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]
         if isinstance(test, Raised):
             out.append(Outcome(after, Kind.RAISE, raised=test))
         else:
+            first = m.next_oid
+            m.arm(node, 0 if test else 1)
             out += block(m, frame, after, node.body if test else node.orelse)
+            m.next_oid = max(first, m.next_oid)
     return m.join(out) if len(out) > 1 else out
 
 
@@ -199,14 +207,14 @@ def _while(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outco
     assert isinstance(node, ast.While)
     out: list[Outcome] = []
     exits: list[Outcome] = []
-    live = [state]
-    undecided = 0
-    previous: State | None = None
-    while live:
-        going: list[Outcome] = []
-        forked = False
-        for world in live:
-            results = m.branches(world, lambda: expressions.truth(m, frame, node.test))
+    forked = False
+
+    def one_pass(worlds: list[Outcome]) -> list[Outcome]:
+        nonlocal forked
+        again: list[Outcome] = []
+        for world in worlds:
+            m.tick()
+            results = m.branches(world.state, lambda: expressions.truth(m, frame, node.test))
             forked = forked or len(results) > 1
             for after, test in results:
                 if isinstance(test, Raised):
@@ -214,26 +222,23 @@ def _while(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outco
                 elif not test:
                     exits.append(Outcome(after))
                 else:
-                    going += block(m, frame, after, node.body)
-        live = []
-        settled: list[Outcome] = []
-        for result in going:
-            if result.kind is Kind.BREAK:
-                settled.append(Outcome(result.state))
-            elif result.kind in (Kind.NORMAL, Kind.CONTINUE):
-                live.append(result.state)
-            else:
-                out.append(result)
-        out += settled
-        live = [o.state for o in m.join([Outcome(s) for s in live])]
-        undecided += forked or bool(settled)
-        if undecided >= UNKNOWN_PASSES and live:
-            widened = [_widen(m, previous, s, node, frame) for s in live]
-            exits += [Outcome(s) for s in widened]
-            break
-        previous = live[0] if live else None
-        if previous is not None:
-            previous = previous.fork()
+                    ended = block(m, frame, after, node.body)
+                    forked = forked or len(ended) > 1
+                    for result in ended:
+                        if result.kind is Kind.BREAK:
+                            out.append(Outcome(result.state))
+                        elif result.kind in (Kind.NORMAL, Kind.CONTINUE):
+                            again.append(Outcome(result.state))
+                        else:
+                            out.append(result)
+        return m.join(again)
+
+    live = [Outcome(state)]
+    while live and not forked:
+        live = one_pass(live)
+    if live:
+        _, left = _until_settled(m, frame, node, live, one_pass)
+        exits += left
     for result in m.join(exits):
         out += block(m, frame, result.state, node.orelse)
     return m.join(out)
@@ -261,21 +266,50 @@ def _for(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome
         if len(items) > MAX_PASSES:
             rest = rest or Opaque()
         if rest is not None and live:
-            previous = None
-            for _ in range(UNKNOWN_PASSES):
-                exits += [Outcome(o.state.fork()) for o in live]
-                previous = live[0].state.fork()
-                live = _one_pass(m, frame, live, node, rest, out)
-                if not live:
-                    break
             choice = (m.place(frame, node.iter), 1, "the number of items")
-            live = [Outcome(_widen(m, previous, o.state, node, frame)) for o in live]
-            for outcome in live:
+            item = rest
+
+            def one_more(worlds: list[Outcome], item: Value = item) -> list[Outcome]:
+                return _one_pass(m, frame, worlds, node, item, out)
+
+            heads, live = _until_settled(m, frame, node, live, one_more)
+            for outcome in (*heads, *live):
                 outcome.state.path = (*outcome.state.path, choice)
+            exits += heads
         exits += live
     for result in m.join(exits):
         out += block(m, frame, result.state, node.orelse)
     return m.join(out)
+
+
+def _until_settled(
+    m: Machine,
+    frame: Frame,
+    node: ast.stmt,
+    live: list[Outcome],
+    one_more: Callable[[list[Outcome]], list[Outcome]],
+) -> tuple[list[Outcome], list[Outcome]]:
+    """Repeat a pass until no new world appears; what still changes then is blurred.
+
+    Gives the worlds at the loop's head, where it may end, and those after the last pass.
+    """
+    seen: list[State] = []
+    heads: list[Outcome] = []
+    for number in range(2 * UNKNOWN_PASSES):
+        fresh = [o for o in live if not any(same(o.state, s) for s in seen)]
+        if not fresh:
+            return heads, []
+        if number >= UNKNOWN_PASSES - 1 and seen:
+            fresh = [Outcome(_widen(m, seen[-1], o.state, node, frame)) for o in fresh]
+            fresh = [o for o in fresh if not any(same(o.state, s) for s in seen)]
+        for outcome in fresh:
+            heads.append(Outcome(outcome.state.fork()))
+            seen.append(outcome.state.fork())
+        live = one_more(fresh)
+        if not live:
+            return heads, []
+    doubt = [o for o in live if not any(same(o.state, s) for s in seen)]
+    return heads, [Outcome(_widen(m, seen[-1], o.state, node, frame)) for o in doubt]
 
 
 def _one_pass(
@@ -397,6 +431,8 @@ def _handle(
         live = missed
         if not live:
             break
+    if raised.implicit and not m.guards:
+        return out  # nobody catches it: as if there were no `try`
     out += [Outcome(world, Kind.RAISE, raised=raised) for world in live]
     return out
 
@@ -406,6 +442,7 @@ def _run_handler(
 ) -> list[Outcome]:
     inner = replace(frame, handled=raised)
     m.state = state
+    m.arm(handler, 1)
     if handler.name is not None:
         m.bind(frame, handler.name, raised.value)
     out: list[Outcome] = []
@@ -516,7 +553,10 @@ def _match(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outco
         if isinstance(index, Raised):
             out.append(Outcome(after, Kind.RAISE, raised=index))
         else:
+            first = m.next_oid
+            m.arm(node, index + 1)
             out += block(m, frame, after, node.cases[index].body if index >= 0 else [])
+            m.next_oid = max(first, m.next_oid)
     return m.join(out)
 
 

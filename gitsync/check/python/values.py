@@ -193,6 +193,15 @@ class Coroutine(Value):
     keywords: tuple[tuple[str, Value], ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lazy(Value):
+    """A generator expression that nobody has iterated over yet."""
+
+    node: ast.AST
+    frame: object
+    source: Value
+
+
 NONE = Const(None)
 TRUE = Const(True)
 FALSE = Const(False)
