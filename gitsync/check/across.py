@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
 from gitsync.check import aging
-from gitsync.check.config import Config, is_integer, usable
+from gitsync.check.config import Config, is_integer
 from gitsync.check.found import finding, shown
 from gitsync.check.rollouts import Rollout
 from gitsync.check.suggest import edits, fold
@@ -28,7 +28,6 @@ def check_across(
     known = frozenset(stems)
     for config in judged:
         yield from _near_miss(config, known)
-        yield from _model(config)
         rollout = by_name.get(config.text("rollout") or "")
         if rollout is not None:
             yield from _secrets(config, rollout)
@@ -111,58 +110,11 @@ def is_near(name: str, other: str) -> bool:
     return edits(left, right) <= 2
 
 
-def provider_of(model_path: str) -> str | None:
-    """The provider whose key a model path needs; None for base models and unknown ones."""
-    provider, slash, _ = model_path.partition("/")
-    return provider if slash and provider in aging.providers() else None
-
-
-def _model(config: Config) -> Iterator[Finding]:
-    model = config.text("model_path")
-    if model is None or config.document is None:
-        return
-    at = config.document.value("experiment", "model_path")
-    provider = provider_of(model)
-    if config.kind == "training":
-        base = tuple(aging.rules("providers")["base_models"]["prefixes"])
-        if provider and not model.startswith(base):
-            yield finding(
-                "provider-model-in-training",
-                config.path,
-                f"`{shown(model)}` is a hosted model, and those cannot be trained. Name a base "
-                "model; `osmosis model list --type base` lists them.",
-                at=at,
-                subject=model,
-            )
-        return
-    if "/" not in model:
-        yield finding(
-            "model-without-provider",
-            config.path,
-            f"`{shown(model)}` names no provider, so one is guessed. Write `provider/model`.",
-            at=at,
-            subject=model,
-        )
-    required, env = config.required(), config.table("env")
-    if provider is None or required is None:
-        return
-    key = aging.providers()[provider]
-    if key in required or key in env or any(k.endswith(("_API_BASE", "_BASE_URL")) for k in env):
-        return
-    yield finding(
-        "missing-provider-secret",
-        config.path,
-        f"`{shown(model)}` needs `{key}`, which is not asked for. Add it to `required`.",
-        at=config.document.value("secrets", "required"),
-        subject=key,
-    )
-
-
 def _secrets(config: Config, rollout: Rollout) -> Iterator[Finding]:
     document = config.document
     if document is None:
         return
-    required, env = config.required(), config.table("env")
+    required, env = config.required, config.table("env")
     for name in rollout.code.secrets:
         if name not in (required or ()) and name not in env:
             has = "required" in config.table("secrets")
@@ -238,7 +190,7 @@ def _unused(configs: Sequence[Config], rollouts: Sequence[Rollout]) -> Iterator[
     runs = [c for c in configs if c.kind != "benchmark"]
     if any(c.document is None for c in runs):
         return
-    named = {usable(c.table("experiment").get("rollout")) for c in runs if not c.is_default}
+    named = {c.text("rollout") for c in runs if not c.is_default}
     for rollout in rollouts:
         if rollout.name not in named and rollout.is_rollout:
             yield finding(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gitsync.check.config import KEYS, Checker, is_integer, is_number
+from gitsync.check.config import KEYS, is_integer, is_number
+from gitsync.check.config_checker import Checker
 from gitsync.check.found import shown
 from gitsync.check.suggest import did_you_mean
 

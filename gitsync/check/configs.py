@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from gitsync.check import toml
 from gitsync.check.benchmark_config import check_benchmark
 from gitsync.check.cache import Memo
-from gitsync.check.config import Checker, Config
+from gitsync.check.config import Config
+from gitsync.check.config_checker import Checker
+from gitsync.check.config_values import check_evaluation, check_training
 from gitsync.check.files import Files, Holding
 from gitsync.check.found import finding, shown
 from gitsync.check.links import Links
+from gitsync.check.models import check_model
 from gitsync.model import Finding
-from gitsync.tree import Entry, TooLarge, Tree
+from gitsync.tree import Entry, Kind, TooLarge, Tree
 
-KINDS = ("eval", "training", "benchmark")
+_BY_KIND = {
+    "eval": check_evaluation,
+    "training": check_training,
+    "benchmark": check_benchmark,
+}
+KINDS = tuple(_BY_KIND)
 
 
 def kind_of(path: str) -> str | None:
@@ -26,19 +37,35 @@ def kind_of(path: str) -> str | None:
 def read_configs(files: Files, holding: Holding, links: Links) -> tuple[Config, ...]:
     """Every config, links to files inside the repository included, by path."""
     found: list[Config] = []
-    for file in holding.files:
-        kind = kind_of(file.path)
-        if kind and files.content(file).is_lfs_pointer:
-            found.append(Config(file.path, kind, None, ()))
-        elif kind:
-            found.append(_read(files.tree, files.memo, file.path, file.entry, file.path, kind))
+    for kind in KINDS:
+        path = f"configs/{kind}"
+        folder = files.tree.entry(path)
+        if folder is not None and folder.kind is Kind.FOLDER:
+            found.extend(
+                files.memo.get(
+                    "configs", folder.oid, path, partial(_below, files, folder, path, kind), path
+                )
+            )
     for path in holding.links:
-        kind = kind_of(path)
-        if kind:
+        linked = kind_of(path)
+        if linked:
             target = links.follow(path)
             if target.entry is not None and target.is_file:
-                found.append(_read(files.tree, files.memo, path, target.entry, target.path, kind))
+                found.append(_read(files.tree, files.memo, path, target.entry, target.path, linked))
     return tuple(sorted(found, key=lambda c: c.path.encode("utf-8", "surrogateescape")))
+
+
+def _below(files: Files, folder: Entry, path: str, kind: str) -> tuple[Config, ...]:
+    """The configs among the files of one folder of `configs/`."""
+    found: list[Config] = []
+    for file in files.below(path, folder.oid).files:
+        if not file.path.endswith(".toml"):
+            continue
+        if files.content(file).is_lfs_pointer:
+            found.append(Config(file.path, kind))
+        else:
+            found.append(_read(files.tree, files.memo, file.path, file.entry, file.path, kind))
+    return tuple(found)
 
 
 def _read(tree: Tree, memo: Memo, path: str, entry: Entry, source: str, kind: str) -> Config:
@@ -61,9 +88,13 @@ def read_config(path: str, kind: str, data: bytes) -> Config:
         return Config(path, kind, None, (toml_finding(path, e),))
     checker = Checker(path, kind, document)
     checker.check()
+    {"eval": check_evaluation, "training": check_training, "benchmark": check_benchmark}[kind](
+        checker
+    )
+    config = Config.of(path, kind, document, checker.found)
     if kind == "benchmark":
-        check_benchmark(checker)
-    return Config(path, kind, document, tuple(checker.found))
+        return config
+    return replace(config, found=(*config.found, *check_model(config)))
 
 
 def toml_finding(path: str, error: toml.TomlError) -> Finding:

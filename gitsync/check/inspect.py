@@ -7,8 +7,6 @@ nothing can be said of the commit.
 
 from __future__ import annotations
 
-import datetime
-import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -31,7 +29,7 @@ from gitsync.check.survey import survey
 from gitsync.check.symlinks import CLAUDE, check_links
 from gitsync.check.toml import MAX_BYTES, TomlError, parse_values
 from gitsync.errors import GitSyncError
-from gitsync.model import CheckOptions, EntrypointReport, Finding, Report, Severity
+from gitsync.model import CheckOptions, EntrypointReport, Finding, Report
 from gitsync.tree import TooLarge, Tree
 
 _REFUSING = {"file-over-limit", "tree-too-large"}
@@ -94,7 +92,7 @@ class _Inspection:
             rollouts=tuple(reports),
             findings=_ordered(found),
             refused=refused,
-            configs=tuple(_config_fact(c) for c in configs),
+            configs=tuple(c.facts() for c in configs),
             skills=tuple(self._skill_fact(s) for s in skills),
         )
 
@@ -222,30 +220,3 @@ def _of_rollout(found: Iterable[Finding], configs: Sequence[Config], rollout: st
     return [
         f for f in found if f.path in naming or f.path == folder or f.path.startswith(f"{folder}/")
     ]
-
-
-def _config_fact(config: Config) -> dict[str, Any]:
-    experiment = config.table("experiment")
-    keys = ("rollout", "entrypoint", "model_path", "dataset", "branch", "commit_sha")
-    texts = {k: experiment.get(k) if isinstance(experiment.get(k), str) else None for k in keys}
-    return {
-        "path": config.path,
-        "kind": config.kind,
-        **texts,
-        "valid": config.document is not None
-        and not any(f.severity is Severity.ERROR for f in config.found),
-        "content": _plain(config.values) if config.document else None,
-    }
-
-
-def _plain(value: Any) -> Any:
-    """The same in JSON's types; times and odd numbers become text."""
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
-        return value.isoformat()
-    return value

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from json.scanner import make_scanner
 from typing import Any, Protocol
 
 from gitsync.check.found import shown
@@ -13,6 +14,17 @@ from gitsync.check.found import shown
 TEXTS = ("system_prompt", "user_prompt", "ground_truth", "label")
 _MOST_PATHS = 50_000
 _INT64 = 2**63
+_DECODER: Any = json.JSONDecoder()
+_OBJECT, _ARRAY = "an object", "an array"
+_TYPES = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    dict: _OBJECT,
+    list: _ARRAY,
+}
+_scan = make_scanner(_DECODER)  # one value at a place, without the checks of `loads`
 
 
 class NumberedLines(Protocol):
@@ -40,6 +52,7 @@ class JsonRows:
     def __init__(self) -> None:
         self.count = 0
         self._keys: frozenset[str] | None = None
+        self._texts: tuple[str, ...] = ()
         self._metadata = Metadata()
 
     def read(self, lines: NumberedLines) -> Iterator[Note]:
@@ -52,7 +65,24 @@ class JsonRows:
             text = line.strip()
             if text:
                 self.count += 1
-                yield from self._row(text, lines.number)
+                if not self._is_plain(text):
+                    yield from self._row(text, lines.number)
+
+    def _is_plain(self, text: str) -> bool:
+        """True for the ordinary row of prompts with nothing to say about; must be fast."""
+        if not self._texts:
+            return False
+        try:
+            value, end = _scan(text, 0)
+        except (StopIteration, ValueError, RecursionError, MemoryError):
+            return False
+        if end != len(text) or type(value) is not dict or value.keys() != self._keys:
+            return False
+        for key in self._texts:
+            cell = value[key]
+            if type(cell) is not str or not cell:
+                return False
+        return True
 
     def _row(self, text: str, line: int) -> Iterator[Note]:
         try:
@@ -86,6 +116,8 @@ class JsonRows:
         keys = frozenset(value)
         if self._keys is None:
             self._keys = keys
+            if "metadata" not in keys:
+                self._texts = tuple(k for k in TEXTS if k in keys)
             yield from missing_columns(keys, line)
         elif keys != self._keys:
             differ = sorted(keys ^ self._keys)
@@ -226,22 +258,24 @@ class Metadata:
 
     def _observe(self, parsed: Any) -> tuple[str, str, str] | None:
         """The first path, in reading order, whose type is another than before."""
+        types = self._types
         waiting: list[tuple[tuple[str, ...], Any]] = [(("metadata",), parsed)]
         while waiting:
             path, value = waiting.pop()
             if value is None:
                 continue
-            now = _type_of(value)
-            before = self._types.get(path)
+            now = _TYPES[type(value)]
+            before = types.get(path)
             if before is None:
-                if len(self._types) < _MOST_PATHS:
-                    self._types[path] = now
-            elif before != now:
+                if len(types) < _MOST_PATHS:
+                    types[path] = now
+            elif before is not now:
                 return ".".join(path), before, now
-            if isinstance(value, dict):
-                waiting.extend(((*path, k), v) for k, v in reversed(list(value.items())))
-            elif isinstance(value, list):
-                waiting.extend(((*path, "[]"), v) for v in reversed(value))
+            if now is _OBJECT:
+                waiting.extend([((*path, k), v) for k, v in reversed(value.items())])
+            elif now is _ARRAY:
+                inner = (*path, "[]")
+                waiting.extend([(inner, v) for v in reversed(value)])
         return None
 
 
@@ -270,13 +304,3 @@ def _object_of(value: Any) -> tuple[str, Any]:
         elif isinstance(inner, int) and not -_INT64 <= inner < _INT64:
             return "holds an integer beyond 64 bits", None
     return "", value
-
-
-def _type_of(value: Any) -> str:
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "text"
-    return "an object" if isinstance(value, dict) else "an array"

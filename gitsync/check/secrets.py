@@ -24,6 +24,8 @@ _TOKENS = re.compile(
     rb"|(?P<private_key>-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
     rb"(?:\\[nr]|[\s\"'+,()]|[A-Za-z-]{1,40}: [^\n]{0,200}\n){0,60}[A-Za-z0-9+/=]{16,})"
 )
+# no finding, as it may be anything, but nothing to be shown either
+_PERHAPS = re.compile(rb"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}")
 _HINTS = re.compile(rb"gh[pousr]_|github_pat_|sk-(?:proj|ant)-|AKIA|AIza|xoxb-|hf_|PRIVATE KEY")
 _OWNERS = {
     "github": "GitHub token",
@@ -94,9 +96,11 @@ def read_content(pieces: Iterable[bytes]) -> Content:
 def redacted(text: str) -> str:
     """The text with at most the first four characters of each credential."""
     data = text.encode("utf-8", "surrogateescape")
-    if not _HINTS.search(data):
+    if not (_HINTS.search(data) or _PERHAPS.search(data)):
         return text
-    clean = _TOKENS.sub(lambda match: match[0][:4] + "…".encode(), data)
+    clean = data
+    for pattern in (_TOKENS, _PERHAPS):
+        clean = pattern.sub(lambda match: match[0][:4] + "…".encode(), clean)
     return clean.decode("utf-8", "surrogateescape")
 
 

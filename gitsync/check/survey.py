@@ -114,8 +114,10 @@ def _close_into(frame: _Frame, name: str, extent: Extent, *, clean: bool) -> Non
 def _open(state: _Survey, path: str, oid: str | None) -> _Frame:
     children = state.tree.children(path)
     clean = _judge(state, path, children)
-    inner = [c for c in children if c.kind is Kind.FOLDER and names.danger(c.name) is None]
-    longest = max((len(names.raw(c.name)) for c in children), default=0)
+    inner = [c for c in children if c.kind is Kind.FOLDER]
+    if not clean:
+        inner = [c for c in inner if names.danger(c.name) is None]
+    longest = max((len(c.name.encode("utf-8", "surrogateescape")) for c in children), default=0)
     return _Frame(path, oid, inner[::-1], len(children), longest=longest, clean=clean)
 
 
