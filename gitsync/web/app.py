@@ -64,8 +64,9 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(
         BodyLimit,
-        most=max(instance.settings.max_body_mb, instance.settings.max_webhook_mb) * MIB,
+        most=instance.settings.max_body_mb * MIB,
         seconds=BODY_SECONDS,
+        other={"/git/": None, "/hooks/": instance.settings.max_webhook_mb * MIB},
     )
     app.add_middleware(NoNul)
     app.add_middleware(SecurityHeaders)

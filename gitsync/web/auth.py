@@ -140,17 +140,22 @@ def identify(instance: Instance, secret: str) -> Caller:
     return Caller(token, user)
 
 
-def authenticate(request: Request) -> Caller:
+def authenticate(request: Request) -> None:
+    """Find out who calls; routes do it before anything else (see `idempotency`)."""
+    header = request.headers.get("authorization")
+    request.state.caller = identify(instance_of(request), bearer(header))
+
+
+def known_caller(request: Request) -> Caller:
     """The caller of an API request."""
-    known = getattr(request.state, "caller", None)
-    if isinstance(known, Caller):
-        return known
-    caller = identify(instance_of(request), bearer(request.headers.get("authorization")))
-    request.state.caller = caller
-    return caller
+    return request.state.caller  # type: ignore[no-any-return]
 
 
-CallerDep = Annotated[Caller, Depends(authenticate)]
+async def _known_caller(request: Request) -> Caller:
+    return known_caller(request)  # needs no thread
+
+
+CallerDep = Annotated[Caller, Depends(_known_caller)]
 
 
 def require_person(caller: CallerDep) -> Caller:

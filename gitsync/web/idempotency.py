@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
+import anyio.to_thread
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from sqlalchemy.exc import IntegrityError
@@ -19,7 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from gitsync.errors import Conflict, GitSyncError, InvalidInput
 from gitsync.instance import Instance
 from gitsync.store import objects
-from gitsync.web.auth import authenticate, instance_of
+from gitsync.web.auth import authenticate, instance_of, known_caller
 
 KEPT = timedelta(hours=24)
 
@@ -37,7 +38,7 @@ class InProgress(Conflict):
 
 
 class IdempotentRoute(APIRoute):
-    """A route whose writing requests honour `Idempotency-Key`.
+    """A route for known callers whose writing requests honour `Idempotency-Key`.
 
     Keys without a value are left out of its answers (see `shapes.Shape`).
     """
@@ -50,6 +51,8 @@ class IdempotentRoute(APIRoute):
         plain = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
+            # before the body is read: a stranger learns nothing of it, and costs little
+            await anyio.to_thread.run_sync(authenticate, request)
             key = request.headers.get("idempotency-key")
             if key is None or request.method in {"GET", "HEAD", "OPTIONS"}:
                 return await plain(request)
@@ -66,7 +69,7 @@ async def _once(
             "An Idempotency-Key has 1 to 200 printable characters.", field="Idempotency-Key"
         )
     instance = instance_of(request)
-    caller = await asyncio.to_thread(authenticate, request)
+    caller = known_caller(request)
     body_hash = hashlib.sha256(await request.body()).hexdigest()
     where = {
         "user_id": caller.id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,23 +20,27 @@ _HEADERS = (
 class BodyLimit:
     """Refuses bodies over `most` bytes (413) or slower than `seconds` in all (408).
 
-    Paths below one of `free` have limits of their own.
+    `other` gives another `most` for paths with a prefix; None: they have limits of their own.
     """
 
     def __init__(
-        self, app: ASGIApp, *, most: int, seconds: float, free: tuple[str, ...] = ("/git/",)
+        self, app: ASGIApp, *, most: int, seconds: float, other: Mapping[str, int | None]
     ) -> None:
-        self.app, self.most, self.seconds, self.free = app, most, seconds, free
+        self.app, self.most, self.seconds, self.other = app, most, seconds, dict(other)
+
+    def _most(self, path: str) -> int | None:
+        return next((n for start, n in self.other.items() if path.startswith(start)), self.most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["path"].startswith(self.free):
+        most = self._most(scope["path"]) if scope["type"] == "http" else None
+        if most is None:
             await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self.most:
-            await _refuse(send, 413, f"A request body has at most {self.most} bytes.")
+        if not length.isdigit() or int(length) > most:
+            await _refuse(send, 413, f"A request body has at most {most} bytes.")
             return
         loop = asyncio.get_running_loop()
         end, seen, over = loop.time() + self.seconds, 0, False
@@ -52,7 +57,7 @@ class BodyLimit:
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
                 over = not message.get("more_body", False)
-                if seen > self.most:
+                if seen > most:
                     raise _TooLarge
             return message
 
@@ -67,7 +72,7 @@ class BodyLimit:
             await self.app(scope, counted, noted)
         except _TooLarge:
             if not started:
-                await _refuse(send, 413, f"A request body has at most {self.most} bytes.")
+                await _refuse(send, 413, f"A request body has at most {most} bytes.")
         except _TooSlow:
             if not started:
                 await _refuse(send, 408, f"The request took longer than {self.seconds:g} s.")

@@ -16,12 +16,19 @@ from gitsync.instance import Instance
 from gitsync.records import Event, Role
 from gitsync.store import events, workspaces
 from gitsync.web import shapes, wire
+from gitsync.web.answers import Responses, may
 from gitsync.web.auth import Caller, CallerDep, InstanceDep, Waits, check_access
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Wait
 
 router = APIRouter(tags=["events"], route_class=IdempotentRoute)
 
+_BOTH: Responses = {
+    200: {
+        "description": "Events after an id, oldest first.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
 BATCH = 200
 ROUND_S = 15.0
 
@@ -61,12 +68,7 @@ def _found(instance: Instance, scope: list[str] | None, after: int) -> list[Even
 @router.get(
     "/events",
     response_model=shapes.Events,
-    responses={
-        200: {
-            "description": "Events after an id, oldest first.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        }
-    },
+    responses=_BOTH | may(404),
 )
 async def stream(
     request: Request,

@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from gitsync.errors import NotFound
+from gitsync.errors import InvalidInput, NotFound
 from gitsync.records import Role
 from gitsync.store import people
 from gitsync.web import shapes, wire
+from gitsync.web.answers import may
 from gitsync.web.auth import CallerDep, InstanceDep, PersonDep, check_access
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Body
@@ -47,10 +48,12 @@ def list_tokens(instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
     return {"items": items, "total_count": len(items), "has_more": False, "next": None}
 
 
-@router.post("/tokens", status_code=201, response_model=shapes.NewToken)
+@router.post("/tokens", status_code=201, response_model=shapes.NewToken, responses=may(404))
 def create(body: TokenBody, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
     """Make a token; its secret is shown this once."""
     now = instance.now()
+    if body.workspaces and body.role is None:
+        raise InvalidInput("Only a machine token names workspaces; give a role.", field="role")
     for workspace_id in body.workspaces:
         check_access(instance, caller, workspace_id, Role.ADMIN)
     expires = None if body.expires_in_days is None else now + timedelta(days=body.expires_in_days)
