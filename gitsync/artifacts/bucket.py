@@ -148,6 +148,14 @@ class Bucket:
         except obstore.exceptions.BaseError as e:
             raise StoreUnavailable(f"The artifact store failed: {type(e).__name__}.") from e
 
+    def local_ages(self) -> Iterator[tuple[str, float]]:
+        """Key and age in seconds of every object of a local store; a remote one lists nothing."""
+        if self._root is not None:
+            now = time.time()
+            for path in self._root.rglob("*"):
+                if path.is_file():
+                    yield path.relative_to(self._root).as_posix(), now - path.stat().st_mtime
+
     def sweep_leftovers(self) -> int:
         """Remove half-written files (`NAME#N`) that a killed local store left behind."""
         removed = 0

@@ -174,6 +174,11 @@ def packs_of(db: Connection, workspace_id: str) -> list[dict[str, Any]]:
     return [dict(row._mapping) for row in rows]
 
 
+def pack_keys(db: Connection) -> set[str]:
+    """The object keys of all packs."""
+    return set(db.execute(sa.select(packs.c.object_key)).scalars())
+
+
 # -- git children (decision 22) -------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,16 +17,19 @@ from pathlib import Path
 
 from gitsync.artifacts.bucket import pack_key
 from gitsync.git.child import Guard
+from gitsync.git.failures import RepositoryBusy
 from gitsync.git.lock import RepoLock
 from gitsync.git.mirror import Mirror, export_pack, import_pack
 from gitsync.git.objects import has_commit
 from gitsync.git.refs import pin, set_branch
-from gitsync.git.storage import make_bare
+from gitsync.git.storage import make_bare, remove_leftovers
 from gitsync.instance import Instance
 from gitsync.records import Workspace
 from gitsync.store import objects, workspaces
 
 LOCK_WAIT_S = 30.0
+ORPHAN_WAIT_S = 2.0
+ORPHAN_AGE_S = 24 * 3600.0
 
 
 def repository_of(instance: Instance, workspace: Workspace) -> Path:
@@ -148,7 +152,10 @@ def ensure_repository(instance: Instance, workspace: Workspace) -> Path:
 
 
 def sweep(instance: Instance) -> dict[str, int]:
-    """At the start of the only server: end orphans, remove what a killed server left."""
+    """At the start of the only server: end orphans, remove what a killed server left.
+
+    A lock file that a killed push leaves in an embedded repository would refuse every later push.
+    """
     ended = staged = 0
     with instance.database.write() as db:
         children = objects.take_children(db)
@@ -161,4 +168,41 @@ def sweep(instance: Instance) -> dict[str, int]:
         if leftover.is_file():
             leftover.unlink(missing_ok=True)
             staged += 1
-    return {"children": ended, "staged": staged, "objects": instance.bucket.sweep_leftovers()}
+    swept = sum(_sweep_repository(path) for path in instance.repos.glob("*.git"))
+    for folder in (instance.repos, instance.mirrors):
+        for half_made in folder.glob(".*.git.*"):
+            shutil.rmtree(half_made, ignore_errors=True)
+            swept += 1
+    return {
+        "children": ended,
+        "staged": staged,
+        "repositories": swept,
+        "objects": instance.bucket.sweep_leftovers(),
+        "orphans": _sweep_orphans(instance),
+    }
+
+
+def _sweep_repository(path: Path) -> int:
+    try:
+        with RepoLock(path).held(wait=ORPHAN_WAIT_S):
+            return remove_leftovers(path)
+    except RepositoryBusy:
+        return 0  # its child lives on, and cleans up by itself
+
+
+def _sweep_orphans(instance: Instance) -> int:
+    """Remove stored objects that no row names: their server died before its transaction.
+
+    Young ones stay, in case a backup of the rows is put back; so does a store that we may share.
+    """
+    if instance.settings.artifact_store is not None:
+        return 0
+    old = {key for key, age in instance.bucket.local_ages() if age > ORPHAN_AGE_S}
+    with instance.database.read() as db:
+        kept = objects.pack_keys(db)
+        names = {key: key.rpartition("/")[2].removesuffix(".tar") for key in old - kept}
+        known = objects.artifact_states(db, sorted(names.values()))
+    doomed = [key for key, name in names.items() if name not in known]
+    for key in doomed:
+        instance.bucket.delete(key)
+    return len(doomed)
