@@ -156,11 +156,13 @@ class EmbeddedEngine:
         instance = self._instance
         lease = instance.settings.turn_lease_s
         while not self._stop.wait(lease / _HEARTBEATS_PER_LEASE):
-            if not self._running:
+            with self._lock:
+                running = tuple(self._running)
+            if not running:
                 continue
             try:
                 with instance.database.write(durable=False) as db:
-                    turns.renew(db, owner=instance.boot, lease_s=lease)
+                    turns.renew(db, running, owner=instance.boot, lease_s=lease)
             except Exception:
                 log.exception("heartbeat failed")
 

@@ -7,6 +7,7 @@ clock; each write of a turn begins with `guard`, which fails once the fence has 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -79,10 +80,15 @@ def take(db: Connection, workspace_id: str, *, owner: str, lease_s: float) -> Tu
     return None if row is None else Turn(workspace_id, row.fence, row.requested)
 
 
-def renew(db: Connection, *, owner: str, lease_s: float) -> int:
-    """Heartbeat for all turns of one owner; how many there are."""
+def renew(db: Connection, running: Iterable[str], *, owner: str, lease_s: float) -> int:
+    """Heartbeat for the turns of one owner that really run; how many there are.
+
+    A turn that crashed is not among them: its lease ends.
+    """
     return db.execute(
-        workspaces.update().where(workspaces.c.owner == owner).values(expires_at=_later(lease_s))
+        workspaces.update()
+        .where(workspaces.c.owner == owner, workspaces.c.id.in_(list(running)))
+        .values(expires_at=_later(lease_s))
     ).rowcount
 
 
