@@ -12,6 +12,7 @@ from typing import Any
 
 from gitsync.artifacts.bucket import artifact_key
 from gitsync.check import fingerprint
+from gitsync.check.secrets import redacted
 from gitsync.errors import GitSyncError
 from gitsync.git.child import Guard
 from gitsync.git.commits import Commit, read_commit
@@ -109,11 +110,11 @@ class Prepared:
             "parents": [str(parent) for parent in commit.parents],
             "author": _person(commit.author),
             "committer": _person(commit.committer),
-            "message": storable(commit.message),
+            "message": storable(redacted(commit.message)),
             "committed_at": max(-(2**62), min(2**62, commit.committer.time)),
             "signature": commit.signature,
             "shallow": self.is_shallow,
-            "configs": list(self.report.configs),
+            "configs": _redacted(list(self.report.configs)),
             "skills": list(self.report.skills),
             "findings": [f.to_json() for f in self.report.findings],
             "fingerprint": self.fingerprint,
@@ -126,6 +127,17 @@ class Prepared:
         for digest in reused:
             if digest is not None and states.get(digest) != objects.LIVE:
                 raise ArtifactVanished("A stored artifact is being removed; it is built again.")
+
+
+def _redacted(value: Any) -> Any:
+    """A JSON value without credentials: people commit them, rows and answers never repeat them."""
+    if isinstance(value, str):
+        return redacted(value)
+    if isinstance(value, list):
+        return [_redacted(item) for item in value]
+    if isinstance(value, dict):
+        return {redacted(key): _redacted(item) for key, item in value.items()}
+    return value
 
 
 def _person(signature: Any) -> dict[str, Any]:
