@@ -101,7 +101,7 @@ def _work(work: Work) -> Outcome | None:
         seen = picture(workspace, tips, rows, most=instance.settings.max_watched_branches)
         seen = _retry_refused(work, seen, rows)
         if not seen.watched:
-            return _nothing_there(work, seen, waiting)
+            return _nothing_there(work, seen, waiting, path)
         if not seen.moves:
             return _unchanged(work, seen, waiting, path)
         if mirror is not None and _is_suspect(work, seen, waiting, path):
@@ -144,7 +144,11 @@ def _look(work: Work, path: Path) -> Tips:
     chosen = work.workspace.chosen_branch or work.workspace.default_branch
     if watch == "default" and chosen is not None and work.workspace.chosen_branch is not None:
         return look(remote, work.instance.network, watch=[chosen])
-    return look(remote, work.instance.network, watch=watch)
+    tips = look(remote, work.instance.network, watch=watch)
+    if watch == "default" and tips.detached is not None:
+        # HEAD names no branch: the one that was followed, or what is there, decides
+        return look(remote, work.instance.network, watch="all" if chosen is None else [chosen])
+    return tips
 
 
 def _retry_refused(work: Work, seen: Picture, rows: list[Branch]) -> Picture:
@@ -164,11 +168,12 @@ def _retry_refused(work: Work, seen: Picture, rows: list[Branch]) -> Picture:
     )
 
 
-def _nothing_there(work: Work, seen: Picture, waiting: list[Delivery]) -> Outcome:
+def _nothing_there(work: Work, seen: Picture, waiting: list[Delivery], path: Path) -> Outcome:
     """The default branch has no commit: an empty remote waits, a vanished branch is an error."""
     gone = [move for move in seen.moves if move.to_sha is None]
     if gone or seen.moves:
         work.ensure_sync()
+        _keep_replaced(tuple(gone), {}, path)
     vanished = any(move.name == work.workspace.default_branch for move in gone)
     name = seen.default_branch or "its default branch"
     error: dict[str, Any] = {
