@@ -315,18 +315,27 @@ def state(pid: int) -> str:
 def command(pid: int) -> str:
     """The command line of a process."""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        return (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode("utf-8", "replace")
+        )
     return ""
 
 
 def resident(pid: int) -> int:
     """Resident bytes of a process and all its descendants."""
-    total = 0
-    page = os.sysconf("SC_PAGE_SIZE")
-    for each in family(pid):
-        with suppress(OSError, IndexError):
-            total += int(Path(f"/proc/{each}/statm").read_text().split()[1]) * page
-    return total
+    # between fork and exec a child shows our own memory once more
+    name = command(pid)
+    return own(pid) + sum(own(p) for p in family(pid) if p != pid and command(p) != name)
+
+
+def own(pid: int) -> int:
+    """Resident bytes of one process."""
+    with suppress(OSError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 class Watch:
@@ -337,6 +346,7 @@ class Watch:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.idle = self.peak = 0
+        self.at_peak: list[str] = []
         self.seen: set[bytes] = set()
 
     def __enter__(self) -> Watch:
@@ -358,7 +368,10 @@ class Watch:
             leader = self._service.pid
             if not leader:
                 continue
-            self.peak = max(self.peak, resident(leader))
+            now = resident(leader)
+            if now > self.peak:
+                self.peak = now
+                self.at_peak = [f"{own(p) >> 20} MB {command(p)[-200:]}" for p in family(leader)]
             for pid in family(leader):
                 with suppress(OSError):
                     self.seen.add(Path(f"/proc/{pid}/cmdline").read_bytes())
