@@ -16,7 +16,8 @@ from pygit2.enums import ObjectType
 
 from gitsync.errors import Conflict, GitSyncError, NotFound
 from gitsync.git.odb import ObjectStore
-from gitsync.model import CheckOptions, Finding, Report
+from gitsync.git.write import Put, write_commit
+from gitsync.model import CheckOptions, Finding, Report, Sha, Signature
 from gitsync.template import select_workspace
 from gitsync.template.catalogue import Catalogue, builtin
 from gitsync.template.diff import file_patches
@@ -109,6 +110,17 @@ def all_findings(report: Report) -> tuple[Finding, ...]:
     """Outer findings and those of the entrypoints, in one order."""
     inner = [f for r in report.rollouts for f in r.findings]
     return tuple(sorted((*report.findings, *inner), key=lambda f: f.order))
+
+
+def commit_plan(
+    repo: Path, *, base: Sha | None, plan: Plan, message: str, author: Signature
+) -> Sha:
+    """Write one commit on top of `base` whose tree is exactly the plan's; no ref is moved."""
+    puts = {
+        path: None if data is None else Put(data, kind)
+        for path, (kind, data) in plan.changes.items()
+    }
+    return write_commit(repo, base=base, changes=puts, message=message, author=author)
 
 
 def export_template(target: Path, *, catalogue: Catalogue | None = None) -> int:
