@@ -113,6 +113,11 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     }
 
 
+def git_dir(repository: Path) -> str:
+    """The argument that names a repository; absolute, as children start elsewhere."""
+    return f"--git-dir={repository.absolute()}"
+
+
 def _program(name: str) -> str:
     found = shutil.which(name)
     if found is None:

@@ -159,12 +159,12 @@ def merge_base(repo: Path, one: Sha, two: Sha) -> Sha | None:
         found = store.repository.merge_base(pygit2.Oid(hex=one), pygit2.Oid(hex=two))
         return Sha(str(found)) if found else None
     except (pygit2.GitError, KeyError, ValueError):
-        return _merge_base_by_git(repo, one, two)
+        return _merge_base_by_git(store.path, one, two)
 
 
 def _merge_base_by_git(repo: Path, one: Sha, two: Sha) -> Sha | None:
     """The same by a child: git reads odd commits that libgit2 refuses to parse."""
-    ended = child.run([f"--git-dir={repo}", "merge-base", one, two])
+    ended = child.run([child.git_dir(repo), "merge-base", one, two])
     if ended.code == 1:
         return None
     if not ended.ok:
@@ -183,7 +183,7 @@ def count_history(repo: Path, sha: Sha, *, limit: int = 1_000_000) -> int:
                 break
     except (pygit2.GitError, KeyError, ValueError):
         args = ["rev-list", "--count", f"--max-count={limit}", sha]
-        ended = child.run([f"--git-dir={repo}", *args])
+        ended = child.run([child.git_dir(store.path), *args])
         if not ended.ok:
             raise RepositoryCorrupt(f"The history of {sha} cannot be read.") from None
         return int(ended.stdout)
@@ -196,8 +196,8 @@ def resolve(repo: Path, text: str) -> Sha:
         raise InvalidInput(
             f"{text[:60]!r} is no commit sha of 7 to 40 hexadecimal digits.", field="commit_sha"
         )
-    ended = child.run([f"--git-dir={repo}", "rev-parse", f"--disambiguate={text.lower()}"])
     store = ObjectStore(repo)
+    ended = child.run([child.git_dir(store.path), "rev-parse", f"--disambiguate={text.lower()}"])
     names = [n for n in ended.stdout.decode("ascii", "replace").split() if _FULL.fullmatch(n)]
     commits = [n for n in names if store.header(n)[0] == ObjectType.COMMIT]
     if not commits:

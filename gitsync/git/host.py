@@ -177,7 +177,7 @@ class Host:
     ) -> None:
         await body.drained(PIECE)
         name = service.removeprefix("git-")
-        args = [name, "--stateless-rpc", "--http-backend-info-refs", str(repo)]
+        args = [name, "--stateless-rpc", "--http-backend-info-refs", str(repo.absolute())]
         opening = b""
         if name == "receive-pack" or env.get("GIT_PROTOCOL") != "version=2":
             opening = packet(f"# service={service}\n") + FLUSH
@@ -187,7 +187,7 @@ class Host:
             )
 
     async def _upload(self, repo: Path, env: dict[str, str], body: Body, answer: Answer) -> None:
-        args = ["upload-pack", "--stateless-rpc", "--strict", str(repo)]
+        args = ["upload-pack", "--stateless-rpc", "--strict", str(repo.absolute())]
         async with self._child(args, config=_UPLOAD, env=env) as child:
             feeding = asyncio.create_task(child.feed(body.pieces(self.limits.ask_bytes)))
             try:
@@ -246,7 +246,7 @@ class Host:
             async with (
                 _locked(repo, self.limits.queue_seconds) as fd,
                 self._child(
-                    ["receive-pack", "--stateless-rpc", str(repo)],
+                    ["receive-pack", "--stateless-rpc", str(repo.absolute())],
                     config=self._receive_config(),
                     env=env,
                     fds=(fd,),

@@ -164,7 +164,7 @@ class Mirror:
         with access(remote, network) as way:
             return child.run(
                 [
-                    f"--git-dir={self.path}",
+                    child.git_dir(self.path),
                     "fetch",
                     "--quiet",
                     "--no-progress",
@@ -253,7 +253,7 @@ class Mirror:
         left = set(shas) - set(tips)
         if not left or not tips:
             return left
-        args = [f"--git-dir={self.path}", "rev-list", "--stdin"]
+        args = [child.git_dir(self.path), "rev-list", "--stdin"]
         stdin = "".join(f"{tip}\n" for tip in tips).encode()
         rest = b""
         for piece in child.stream(args, guard=self.guard, stdin=stdin):
@@ -281,7 +281,7 @@ class Mirror:
 
     def _maintain(self, args: list[str], seconds: float) -> None:
         ended = child.run(
-            [f"--git-dir={self.path}", *args],
+            [child.git_dir(self.path), *args],
             limits=ChildLimits(seconds=seconds),
             config=[("pack.threads", "1"), ("pack.windowMemory", "128m")],
             guard=self.guard,
@@ -316,7 +316,7 @@ def export_pack(
     """A self-contained-given-`have` pack of commits of a repository, in pieces."""
     revs = [*new, *(f"^{sha}" for sha in have)]
     return child.stream(
-        [f"--git-dir={repo}", "pack-objects", "--stdout", "--revs", "-q", "--delta-base-offset"],
+        [child.git_dir(repo), "pack-objects", "--stdout", "--revs", "-q", "--delta-base-offset"],
         config=[("pack.threads", "1"), ("pack.windowMemory", "128m")],
         guard=guard,
         stdin="".join(f"{rev}\n" for rev in revs).encode(),
@@ -332,7 +332,7 @@ def import_pack(repo: Path, pack: Iterable[bytes], *, guard: Guard | None = None
                 file.write(piece)
         with scratch.open("rb") as file:
             ended = child.run(
-                [f"--git-dir={repo}", "index-pack", "--stdin", "--fix-thin", "--strict"],
+                [child.git_dir(repo), "index-pack", "--stdin", "--fix-thin", "--strict"],
                 guard=guard,
                 stdin_file=file,
             )

@@ -115,7 +115,7 @@ class CommitTree:
             yield data[at : at + PIECE]
 
     def _large(self, oid: str) -> Iterator[bytes]:
-        args = [f"--git-dir={self._store.path}", "cat-file", "blob", oid]
+        args = [child.git_dir(self._store.path), "cat-file", "blob", oid]
         return child.stream(args, config=_STREAMED)
 
     def _blob(self, path: str) -> tuple[str, int]:

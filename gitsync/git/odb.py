@@ -57,8 +57,8 @@ class ObjectStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self.repository = open_repository(path)
+        self.path = Path(self.repository.path)
 
     def header(self, oid: str) -> tuple[int, int]:
         """Type and size of an object, without reading it."""

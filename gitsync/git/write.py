@@ -176,7 +176,7 @@ def move_branch(
     """
     _must_follow(repo, ref, new, expected)
     ended = child.run(
-        [f"--git-dir={repo}", "update-ref", "--no-deref", ref, new, expected or ZERO_SHA],
+        [child.git_dir(repo), "update-ref", "--no-deref", ref, new, expected or ZERO_SHA],
         config=[("core.logAllRefUpdates", "true")],
         env={"GIT_COMMITTER_NAME": "gitsync", "GIT_COMMITTER_EMAIL": "gitsync@localhost"},
         guard=guard,
@@ -205,7 +205,7 @@ def push(
     with access(remote, network) as way:
         ended = child.run(
             [
-                f"--git-dir={repo}",
+                child.git_dir(repo),
                 "push",
                 "--porcelain",
                 "--no-verify",

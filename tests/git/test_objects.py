@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -309,3 +310,13 @@ def test_no_configuration_of_the_user_is_read(tmp_path):
     env = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert out.stdout.strip() == "False", out.stderr
+
+
+def test_relative_paths_and_working_copies(tmp_path, monkeypatch):
+    work = checkout(tmp_path / "w", {"big": "x" * (2 << 20)})
+    monkeypatch.chdir(tmp_path)
+    sha = git("rev-parse", "HEAD", cwd=work)
+    for place in (Path("w"), Path("w/.git"), work):
+        tree = open_commit(place, sha)
+        assert len(tree.read("big", limit=4 << 20)) == 2 << 20
+        assert resolve(place, sha[:8]) == sha
