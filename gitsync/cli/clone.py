@@ -29,7 +29,7 @@ def clone(
         typer.Option(
             "--template-path",
             metavar="DIR",
-            help="A folder made by `gitsync template export`, for `osmosis template apply`.",
+            help="Where `osmosis template` finds its templates; by default those of this program.",
         ),
     ] = None,
     without_helper: Annotated[
@@ -46,13 +46,17 @@ def clone(
     """Clone a workspace so that Git and osmosis work in it at once."""
     place = place_of(server, token_file)
     given = template_path or os.environ.get("OSMOSIS_WORKSPACE_TEMPLATE_PATH")
+
+    def template(git_folder: Path) -> Path | None:
+        return Path(given).absolute() if given else exported_template(git_folder)
+
     found = clone_workspace(
         workspace,
         folder,
         place=place,
         branch=branch,
         has_helper=not without_helper,
-        template_path=Path(given).absolute() if given else None,
+        template=template,
         shows_progress=not json and sys.stderr.isatty(),
     )
     if json:
@@ -62,3 +66,12 @@ def clone(
     output.say(f"Cloned {found.identity} into {found.path}, on {found.branch}{at}.")
     for line in found.notes:
         output.note(f"Note: {line}")
+
+
+def exported_template(git_folder: Path) -> Path:
+    """This program's templates beside the checkout's Git data, as osmosis wants them."""
+    from gitsync.apply import export_template
+
+    target = git_folder / "gitsync-template"
+    export_template(target)
+    return target

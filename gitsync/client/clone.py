@@ -68,15 +68,14 @@ def clone(
     place: Place,
     branch: str | None = None,
     has_helper: bool = True,
-    template_path: Path | None = None,
-    prepare: Callable[[Path], None] | None = None,
+    template: Callable[[Path], Path | None] = lambda _git_folder: None,
     shows_progress: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> Cloned:
     """Clone the workspace with this identity, name or id into `folder` (default: the repo's name).
 
-    `has_helper=False` chooses the second remote even where the helper is installed. `prepare` is
-    called with the `.git` folder before `.env` is written.
+    `has_helper=False` chooses the second remote even where the helper is installed. `template` is
+    called with the `.git` folder and says where osmosis finds workspace templates.
     """
     env = os.environ if env is None else env
     with place.open() as server:
@@ -102,13 +101,11 @@ def clone(
         work = _Work(target, place, identity, real, env)
         via = work.configure(workspace_id, has_helper=has_helper)
         sha, head = work.check_out(head, is_chosen=branch is not None, progress=shows_progress)
-        if prepare is not None:
-            prepare(target / ".git")
         work.notes += write_dotenv(
             target,
             server=place.server,
             token=place.token,
-            template_path=template_path,
+            template_path=template(target / ".git"),
             has_tracked=work.is_tracked(".env"),
         )
     except BaseException:

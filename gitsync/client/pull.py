@@ -60,7 +60,7 @@ def pull(
     A cached digest needs no server, so `place` may be None then. The folder must not exist, or be
     empty, unless `is_replacing`; it is renamed into place, so nobody sees a half-filled one.
     """
-    folder = folder.absolute()
+    folder = _target(folder)
     if not is_replacing:
         _must_be_free(folder)
     digest, resolved = parse_digest(what), None
@@ -118,6 +118,16 @@ def _obtain(
         return found, False
 
 
+def _target(folder: Path) -> Path:
+    """The folder with a real parent and a name of its own, so that it can be renamed into place."""
+    if folder.name in {"", ".."}:
+        raise InvalidInput(f"{folder} is no name for a new folder.", field="dir")
+    found = Path(os.path.realpath(folder.parent)) / folder.name
+    if found == Path.cwd() or found in Path.cwd().parents:
+        raise InvalidInput("Give a folder other than the one you are in.", field="dir")
+    return found
+
+
 def _must_be_free(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise TargetExists(f"{folder} exists and is no folder.")
@@ -138,12 +148,12 @@ def _place(archive: BinaryIO, folder: Path, *, is_replacing: bool) -> int:
     try:
         files = extract(archive, fresh)
         fresh.chmod(0o777 & ~_umask())
-        if is_replacing and os.path.lexists(folder):
-            folder.rename(old)
         try:
+            if is_replacing and os.path.lexists(folder):
+                folder.rename(old)
             fresh.rename(folder)
         except OSError as e:
-            raise TargetExists(f"{folder} came into being meanwhile.") from e
+            raise TargetExists(f"{folder} cannot be put in place: {e.strerror}.") from e
     finally:
         if os.path.lexists(old) and not os.path.lexists(folder):
             old.rename(folder)

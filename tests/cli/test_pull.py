@@ -235,6 +235,18 @@ def test_a_link_in_place_of_the_folder_is_not_followed(good: Stage, tmp_path: Pa
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+@pytest.mark.parametrize("name", [".", "..", "../..", "/", "x/.."])
+def test_a_folder_that_cannot_be_renamed_is_refused(
+    good: Stage, tmp_path: Path, env, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    here = tmp_path / "a" / "b"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    with pytest.raises(InvalidInput):
+        pull("demo", Path(name), place=good.place(), env=env, is_replacing=True)
+    assert good.calls == []
+
+
 HOSTILE = {
     "absolute": [("/etc/x", b"x")],
     "parent": [("../x", b"x")],
