@@ -20,7 +20,8 @@ import httpx
 
 from benchmarks import Result, in_turn, median_ratio, percentile
 from benchmarks.plainhost import plain_host
-from tests.live import GOOD_MAIN, Checkout, Live, git, live_server, workspace_files
+from benchmarks.serverprocess import server_process
+from tests.live import GOOD_MAIN, Checkout, Live, git, workspace_files
 
 
 def by_hand(folder: Path, root: Path, url: str):
@@ -126,7 +127,7 @@ def measure(quick: bool) -> Iterator[Result]:
     times = 15 if quick else 60
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch, plain_host(Path(scratch)) as host:
         root, url, port = host
-        with live_server(
+        with server_process(
             Path(scratch) / "server", check_processes=2, allowed_hosts=(f"127.0.0.1:{port}",)
         ) as live:
             hand_prepare, hand = by_hand(Path(scratch), root, url)

@@ -1,0 +1,126 @@
+"""Templates in process: a starter planned and committed against copier, and a big update.
+
+The baseline is copier's API copying the same rendered files into an empty folder: it renders
+nothing and makes no commit, so the comparison favours it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import tempfile
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import Result, in_turn, median_ratio, seconds
+from gitsync.apply import commit_plan
+from gitsync.git.objects import open_commit
+from gitsync.model import Sha, Signature
+from gitsync.template import select_workspace, starter_files
+from gitsync.template.catalogue import Catalogue, SourceFile, builtin
+from gitsync.template.disk import DiskTree
+from gitsync.template.files import EmptyTree
+from gitsync.template.journal import apply_plan
+from gitsync.template.selection import use_starter
+from gitsync.template.starter import plan_starter, plan_workspace
+from gitsync.template.update import plan_update
+from gitsync.tree import Kind
+from tests.template.builders import lay_out
+
+STARTER = "multiply-local-strands"
+WHO = Signature("Robin", "robin@example.com", 1_700_000_000)
+
+
+def workspace(folder: Path) -> tuple[Path, Sha]:
+    """A bare repository with a fresh workspace as its first commit."""
+    repo = folder / "repo.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(repo)], check=True)
+    plan = plan_workspace(EmptyTree(), builtin(), select_workspace(builtin(), [], None))
+    return repo, commit_plan(repo, base=None, plan=plan, message="First", author=WHO)
+
+
+def apply_rate(folder: Path, times: int) -> Result:
+    """Plan and commit one starter, against copier copying its files."""
+    from copier import run_copy
+
+    repo, base = workspace(folder)
+    source = lay_out(folder / "source", starter_files(STARTER))
+    counter = iter(range(10**6))
+
+    def ours() -> None:
+        use = use_starter(builtin(), STARTER, rollout=f"r{next(counter)}")
+        plan = plan_starter(open_commit(repo, base), builtin(), use)
+        commit_plan(repo, base=base, plan=plan, message="Add", author=WHO)
+
+    def theirs() -> None:
+        target = folder / "copies" / str(next(counter))
+        run_copy(str(source), target, quiet=True, defaults=True)
+
+    mine, copies = in_turn(ours, theirs, times=times)
+    ratio = median_ratio(copies, mine)
+    return Result(
+        "starter planned and committed",
+        statistics.median(mine) * 1000,
+        "ms",
+        baseline="rate of copier.run_copy",
+        baseline_value=statistics.median(copies) * 1000,
+        ratio=ratio,
+        target=">= 10 x",
+        is_met=ratio >= 10,
+        details={"files": len(starter_files(STARTER)) + 1, "times": times},
+    )
+
+
+def grown(files: int, *, version: str) -> Catalogue:
+    """The shipped template with many more files; the version is in each of them."""
+    shipped = builtin()
+    more = {
+        f"docs/{n % 40:02}/page-{n:04}.md": SourceFile(
+            Kind.FILE, f"# Page {n}\n\nVersion {version}\n".encode() * 8, False
+        )
+        for n in range(files)
+    }
+    return Catalogue(
+        name=shipped.name,
+        version=version,
+        description="",
+        parameters=shipped.parameters,
+        managed=shipped.managed,
+        additive=shipped.additive,
+        renames={},
+        files={**shipped.files, **more},
+        starters=shipped.starters,
+        skills=shipped.skills,
+    )
+
+
+def big_update(folder: Path, files: int) -> Iterator[Result]:
+    """Every file changed in the template, one in ten edited by the user."""
+    old, new = grown(files, version="1.0.0"), grown(files, version="2.0.0")
+    root = folder / "checkout"
+    root.mkdir()
+    apply_plan(root, plan_workspace(DiskTree(root), old, select_workspace(old, [], None)))
+    for page in sorted(root.glob("docs/*/*.md"))[::10]:
+        page.write_text("mine\n")
+    plans = []
+    planning = seconds(lambda: plans.append(plan_update(DiskTree(root), new)))
+    assert len(plans[0].conflicts) == files / 10
+    writing = seconds(lambda: apply_plan(root, plans[0]))
+    yield Result(
+        f"update of {files} files planned", planning * 1000, "ms",
+        details={"conflicts": files // 10, "changes": len(plans[0].changes)},
+    )  # fmt: skip
+    yield Result(f"update of {files} files written with journal", writing * 1000, "ms")
+    tracemalloc.start()
+    plan_update(DiskTree(root), new)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    yield Result(f"memory to plan {files} files", peak / 2**20, "MiB")
+
+
+def measure(quick: bool) -> Iterator[Result]:
+    with tempfile.TemporaryDirectory() as name:
+        yield apply_rate(Path(name), 10 if quick else 60)
+    with tempfile.TemporaryDirectory() as name:
+        yield from big_update(Path(name), 2000)

@@ -1,0 +1,62 @@
+"""The README and docs say what is so: settings, commands, links."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from gitsync.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+BEGIN, END = "<!-- settings -->\n", "<!-- /settings -->"
+
+
+def settings_table() -> str:
+    rows = ["| setting | default | meaning |", "| --- | --- | --- |"]
+    for name, field in Settings.model_fields.items():
+        default = field.default
+        shown = "" if default in (None, ()) else f"`{default}`"
+        rows.append(f"| `GITSYNC_{name.upper()}` | {shown} | {field.description} |")
+    return "\n".join(rows) + "\n"
+
+
+def test_the_readme_lists_every_setting_with_its_default():
+    text = (ROOT / "README.md").read_text()
+    assert text.split(BEGIN)[1].split(END)[0] == settings_table(), (
+        "run `python -m tests.test_readme` to write the table anew"
+    )
+
+
+def test_links_between_documents_lead_somewhere():
+    for document in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]:
+        for target in re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_every_dependency_has_a_reason():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    text = (ROOT / "docs/dependencies.md").read_text()
+    wanted = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["postgres"],
+        *project["dependency-groups"]["dev"],
+    ]
+    for requirement in wanted:
+        name = re.match(r"[A-Za-z0-9_-]+", requirement)[0]
+        assert f"`{name}`" in text, f"docs/dependencies.md does not say why {name}"
+
+
+def test_every_module_is_short_enough_to_be_read():
+    for path in sorted((ROOT / "gitsync").rglob("*.py")):
+        lines = len(path.read_text().splitlines())
+        assert lines <= 500 or "migrations" in path.parts, f"{path.name} has {lines} lines"
+
+
+if __name__ == "__main__":
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text().partition(BEGIN)
+    readme.write_text(before + BEGIN + settings_table() + END + rest.partition(END)[2])
+    sys.exit(0)
