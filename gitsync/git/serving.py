@@ -38,7 +38,7 @@ class HostLimits:
     ask_bytes: int = 16 * MIB
     memory: int = 1536 * MIB
     seconds: float = 1800.0
-    idle_seconds: float = 60.0
+    idle_seconds: float = 300.0
     children: int = 16
     queue_seconds: float = 30.0
     lines_seconds: float = 6.0

@@ -66,7 +66,12 @@ class ServedHost:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            self._app, log_level="warning", http=http, lifespan="off", interface="asgi3"
+            self._app,
+            log_level="warning",
+            http=http,
+            lifespan="off",
+            interface="asgi3",
+            timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],))

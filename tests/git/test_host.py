@@ -359,3 +359,105 @@ def test_sweep_removes_leftovers_only_when_nobody_works(tmp_path):
         assert sweep(repo) == 0
     assert sweep(repo) == 3
     assert adopt_head(repo, ["refs/heads/none"]) is None
+
+
+def test_every_kind_of_update_is_told(one, tmp_path):
+    work = checkout(tmp_path / "work")
+    first = git("rev-parse", "HEAD", cwd=work)
+    git("tag", "-a", "v1", "-m", "one", cwd=work)
+    git("push", "-q", "--atomic", one.url(), "main", "main:side/a", "v1", cwd=work)
+    git("commit", "-q", "--amend", "-m", "other", cwd=work)
+    second = git("rev-parse", "HEAD", cwd=work)
+    assert "rejected" in git("push", one.url(), "main", cwd=work, check=False)
+    git("push", "-q", "-f", one.url(), "main", cwd=work)
+    git("push", "-q", one.url(), ":side/a", cwd=work)
+    said = git("push", one.url(), ":main", cwd=work, check=False)
+    assert "deletion of the current branch prohibited" in said
+    told = [[(c.ref, c.old, c.new) for c in p.done] for p in one.pushed]
+    assert [ref for ref, _, _ in told[0]] == [
+        "refs/heads/main",
+        "refs/heads/side/a",
+        "refs/tags/v1",
+    ]
+    assert told[1:] == [
+        [("refs/heads/main", first, second)],
+        [("refs/heads/side/a", first, None)],
+        [],
+    ]
+    assert one.pushed[-1].refused[0][0].ref == "refs/heads/main"
+    log = git("reflog", "show", "main", "--format=%gn", cwd=one.root / "demo.git")
+    assert log.splitlines() == ["robin", "robin"]
+
+
+def test_a_client_without_messages_is_served_too(one, tmp_path):
+    """Some clients do not ask for the side band: the answer is the bare report."""
+    work = checkout(tmp_path / "work")
+    sha = git("rev-parse", "HEAD", cwd=work)
+    pack = subprocess.run(
+        ["git", "pack-objects", "--revs", "--stdout", "-q"],
+        cwd=work,
+        input=f"{sha}\n".encode(),
+        capture_output=True,
+        check=True,
+    ).stdout
+    line = f"{'0' * 40} {sha} refs/heads/main\0 report-status\n".encode()
+    client = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+    client.request(
+        "POST",
+        "/demo.git/git-receive-pack",
+        b"%04x" % (len(line) + 4) + line + b"0000" + pack,
+        {"Content-Type": "application/x-git-receive-pack-request"},
+    )
+    answer = client.getresponse().read()
+    client.close()
+    assert answer == b"000eunpack ok\n0017ok refs/heads/main\n0000"
+    assert len(one.pushed) == 1 and one.pushed[0].complete
+
+
+def test_nothing_of_a_refused_push_is_kept(one, tmp_path):
+    one.before_error = Forbidden("no")
+    work = checkout(tmp_path / "work")
+    (work / "blob").write_bytes(os.urandom(3 << 20))
+    commit(work, {})
+    said = git("push", one.url(), "HEAD:main", "HEAD:other", cwd=work, check=False)
+    assert said.count("[remote rejected]") == 2
+    assert list((one.root / "demo.git/objects/pack").iterdir()) == []
+
+
+def test_malformed_pushes_are_refused(one):
+    client = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+    for body in (b"zzzz", b"0003", b"PACK" * 100):
+        client.request(
+            "POST",
+            "/demo.git/git-receive-pack",
+            body,
+            {"Content-Type": "application/x-git-receive-pack-request"},
+        )
+        answer = client.getresponse()
+        answer.read()
+        assert answer.status == 400
+    client.close()
+    assert one.pushed == [] and one.before == []
+
+
+def test_a_server_that_stops_ends_its_children(tmp_path):
+    with ServedHost(tmp_path / "repos") as host:
+        host.make()
+        client = socket.create_connection(("127.0.0.1", host.port), timeout=10)
+        line = b"0" * 40 + b" " + b"1" * 40 + b" refs/heads/main\0report-status side-band-64k"
+        client.sendall(
+            b"POST /demo.git/git-receive-pack HTTP/1.1\r\nHost: x\r\n"
+            b"Content-Type: application/x-git-receive-pack-request\r\n"
+            b"Content-Length: 100000\r\n\r\n" + b"%04x" % (len(line) + 4) + line + b"0000PACK"
+        )
+        assert eventually(lambda: processes(str(host.root)))
+    assert not processes(str(host.root))
+    assert len(host.pushed) == 1 and not host.pushed[0].complete
+    client.close()
+
+
+def test_a_missing_repository_is_an_error_of_the_server(one):
+    client = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+    client.request("GET", "/none.git/info/refs?service=git-upload-pack")
+    assert client.getresponse().status == 500
+    client.close()
