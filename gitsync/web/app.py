@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gitsync import __version__
 from gitsync.errors import GitSyncError
 from gitsync.instance import MIB, Instance
-from gitsync.web import answers, api, health, hooks
+from gitsync.web import answers, api, health, hooks, login
 from gitsync.web.auth import Waits
 from gitsync.web.githost import GitHost
 from gitsync.web.limits import BodyLimit, SecurityHeaders
@@ -54,6 +54,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
     app.include_router(api.router())
     app.include_router(hooks.router)
     app.include_router(health.router)
+    app.include_router(login.router)
     app.mount("/git", _WholePath(app.state.git_host))
 
     @app.get("/", include_in_schema=False)

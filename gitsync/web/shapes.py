@@ -332,6 +332,9 @@ class Commit(Shape):
     url: str
 
 
+DeliveryOutcome = Literal["ignored", "branch_gone", "not_seen"] | Outcome | CommitState
+
+
 class Delivery(Shape):
     """A webhook call or a native push, and what became of it."""
 
@@ -344,18 +347,10 @@ class Delivery(Shape):
     after_sha: AnySha | None
     received_at: Moment
     times: Annotated[int, Field(ge=1, description="How often it arrived.")]
-    outcome: Literal[
-        "queued",
-        "ignored",
-        "published",
-        "published_with_errors",
-        "unchanged",
-        "refused",
-        "superseded",
-        "waiting",
-        "unreachable",
-        "error",
-    ]
+    outcome: DeliveryOutcome = Field(
+        description="`queued`; `ignored` with a reason; `branch_gone`; `not_seen`: the remote "
+        "never showed the announced commit; or what became of the sync and the commit."
+    )
     reason: Shown | None
     sync_id: int | None
     settled_at: Moment | None
