@@ -19,7 +19,7 @@ from gitsync.records import Role
 from gitsync.store import people, workspaces
 from gitsync.template import workspace_files
 
-NAME = "demo"
+NAME = "demo/rollouts"
 IDENTITY = "demo--local/rollouts"
 EMAIL = "admin@localhost.invalid"
 TOKEN_FILE = "quickstart.token"  # noqa: S105 - the name of a file
