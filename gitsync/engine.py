@@ -15,6 +15,7 @@ from typing import Protocol
 
 from gitsync import upkeep
 from gitsync.instance import Instance
+from gitsync.store import objects as stored
 from gitsync.store import syncs, turns
 from gitsync.sync import objects, triggers
 from gitsync.sync.turn import run_turn
@@ -73,6 +74,7 @@ class EmbeddedEngine:
         if instance.database.is_sqlite:
             with instance.database.write() as db:
                 taken, reopened = turns.take_over_all(db), syncs.reopen_syncs(db)
+                stored.drop_idempotent(db, before=instance.now(), running=True)
             swept = objects.sweep(instance)
             log.info("recovered turns=%d syncs=%d swept=%s", taken, reopened, swept)
         triggers.compare_embedded(instance)

@@ -70,9 +70,12 @@ def picture(workspace: Workspace, tips: Tips, rows: Sequence[Branch], *, most: i
         for name, tip in watched.items()
         if name not in live or live[name].head_sha != tip
     ]
-    # narrow looks list only watched branches: an unwatched live row may still be there
+    # a look at the default branch alone says nothing of the others
+    sees_all = workspace.watch == "all" or workspace.is_embedded
     absent = [row for row in live.values() if row.name not in watched]
-    gone = [row for row in absent if row.name not in tips.heads]
+    gone = [
+        row for row in absent if row.name not in tips.heads and (sees_all or row.name == default)
+    ]
     moves += [Move(row.name, row.head_sha, None) for row in gone]
-    unwatched = tuple(row.name for row in absent if row.name in tips.heads)
+    unwatched = tuple(row.name for row in absent if row not in gone)
     return Picture(default, watched, tuple(moves), unwatched, max(0, len(names) - most))

@@ -123,6 +123,7 @@ def _work(work: Work) -> Outcome | None:
             )
             fetched, shallow = dict(result.tips), result.shallow
         _keep_replaced(seen.moves, fetched, path)
+        _keep_unwatched(seen, rows, path)
         instance.at("fetch.kept")
         return publish.publish_moves(work, seen, fetched, waiting, path, guard, shallow=shallow)
 
@@ -271,6 +272,13 @@ def _keep_replaced(moves: tuple[Move, ...], fetched: dict[str, Sha], path: Path)
             continue
         if tip is None or not is_ancestor(path, Sha(move.from_sha), tip):
             pin(path, move.from_sha)
+
+
+def _keep_unwatched(seen: Picture, rows: list[Branch], path: Path) -> None:
+    """Pin what branches published that are no longer fetched."""
+    for row in rows:
+        if row.name in seen.unwatched and row.published_sha and has_commit(path, row.published_sha):
+            pin(path, row.published_sha)
 
 
 def _fail(work: Work, error: GitSyncError) -> Outcome | None:
