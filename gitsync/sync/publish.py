@@ -18,7 +18,7 @@ from gitsync.git.mirror import Mirror
 from gitsync.git.objects import has_commit, is_ancestor
 from gitsync.git.refs import loose_refs
 from gitsync.instance import Instance
-from gitsync.model import Sha
+from gitsync.model import Finding, Severity, Sha
 from gitsync.records import (
     BranchMove,
     CommitState,
@@ -174,7 +174,10 @@ def _close_turn(
             moves=moves,
             error=None,
             now=now,
-            findings=[f for _, prepared, _ in done for f in prepared.findings_json()],
+            findings=[
+                *_too_many(seen),
+                *(f for _, prepared, _ in done for f in prepared.findings_json()),
+            ],
             rollouts=max((len(p.rollouts) for _, p, _ in done), default=None),
         )
         if pause is None:
@@ -199,6 +202,23 @@ def _close_turn(
         " ".join(f"{s['name']}={s['ms']}" for s in work.steps.to_json()),
     )
     return outcome
+
+
+def _too_many(seen: Picture) -> list[dict[str, Any]]:
+    """Branches beyond the limit are left out, and that is said."""
+    if not seen.too_many:
+        return []
+    finding = Finding(
+        "too-many-branches",
+        Severity.WARNING,
+        "refs/heads",
+        1,
+        1,
+        "",
+        f"{seen.too_many} branches are not followed. Delete old ones, watch the default branch only, "
+        "or ask the operator to raise GITSYNC_MAX_WATCHED_BRANCHES.",
+    )
+    return [finding.to_json()]
 
 
 def _write(db: Connection, work: Work, prepared: Prepared, group: Sequence[Move]) -> None:
