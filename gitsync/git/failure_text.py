@@ -61,9 +61,9 @@ _RULES = (
     _rule(r"error: 404\b|repository '.*' not found|does not appear to be a git repository|"
           r"Repository not found|project you were looking for could not be found",
           RepositoryNotFound, "The remote has no such repository, or hides it"),
-    _rule(r"SSL certificate|certificate verif|server certificate|CAfile|SSL peer|"
+    _rule(r"SSL certificate|certificate verif|server certificate|SSL peer|"
           r"SSL: (no alternative|certificate)", TlsFailed, "The certificate is not trusted"),
-    _rule(r"mismatched (object )?(format|algorithms)|unknown object format|sha256",
+    _rule(r"mismatched (object )?(format|algorithms)|unknown object format",
           ObjectFormatUnsupported, "The repository uses another object format than SHA-1"),
     _rule(r"couldn't find remote ref|invalid refspec", RefMissing,
           "A branch is not at the remote any more"),
@@ -71,7 +71,7 @@ _RULES = (
           r"reference already exists", RefMoved, "The branch moved"),
     _rule(r"\[remote rejected\]|\[rejected\]|pre-receive hook declined|unpack failed",
           PushRefused, "The remote refuses the push"),
-    _rule(r"out of memory|mmap failed|Cannot allocate memory|malloc|unable to create thread",
+    _rule(r"out of memory|mmap failed|Cannot allocate memory|malloc failed|unable to create thread",
           LimitHit, "Git reached its memory limit"),
     _rule(r"died of signal 25|File size limit|File too large|exceeds maximum allowed size",
           LimitHit, "The objects are larger than the limit"),

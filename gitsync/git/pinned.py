@@ -178,16 +178,17 @@ class Exchange:
             yield Answer(response.status, got, self._inflated(response, got))
 
     def _judge(self, status: int, headers: Mapping[str, str], kind: str) -> None:
-        if status in (401, 403, 407):
-            raise AuthenticationFailed(
-                f"{self._remote.host} answers {status}: it wants a credential, or another one.",
-                status=status,
-            )
-        if status in (429, 503):
+        # forges throttle with 403 too, and then say for how long
+        if status in (429, 503) or (status == 403 and "retry-after" in headers):
             wait = retry_after(headers.get("retry-after", ""), now=datetime.now(UTC))
             raise RemoteThrottled(
                 f"{self._remote.host} answers {status}; next try in {wait:g} s.",
                 retry_after=wait,
+                status=status,
+            )
+        if status in (401, 403, 407):
+            raise AuthenticationFailed(
+                f"{self._remote.host} answers {status}: it wants a credential, or another one.",
                 status=status,
             )
         if status in (404, 410):

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self, cast
 from urllib.parse import quote, unquote, urlsplit
@@ -124,6 +124,8 @@ class Remote:
                 f"A credential of kind {credential.kind} does not fit a {scheme} URL.",
                 field="credential",
             )
+        if credential and user and not credential.username:
+            credential = replace(credential, username=user)
         path = path.rstrip("/")
         return cls(cast(Scheme, scheme), host, port or _PORTS[scheme], path, user, credential)
 

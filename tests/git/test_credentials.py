@@ -42,8 +42,8 @@ from gitsync.git.failures import (
 from gitsync.git.lsrefs import look
 from gitsync.git.mirror import Mirror
 from gitsync.git.remote import Network, Remote
-from gitsync.git.write import push
-from gitsync.model import Sha
+from gitsync.git.write import Put, push, write_commit
+from gitsync.model import Sha, Signature
 from tests.git.kit import checkout, commit, git, processes
 
 MAIN = "refs/heads/main"
@@ -108,6 +108,22 @@ def test_a_credential_is_in_no_argument_environment_or_file(kit, mirror, loopbac
             assert mirror.fetch(remote, [MAIN], loopback).tips
     assert spy.looked > 10 and spy.found == []
     assert on_disk(mirror.path, CANARY, encoded) == []
+
+
+def test_a_push_keeps_its_credential_to_itself(mirror, tmp_path, loopback):
+    credential = Credential("token", CANARY)
+    git("clone", "-q", "--bare", str(checkout(tmp_path / "w")), str(tmp_path / "up/demo.git"))
+    with servers.GitProxy(tmp_path / "up", auth=(credential.user, CANARY), latency=0.2) as proxy:
+        remote = Remote.parse(proxy.url_of("demo.git"), credential=credential)
+        base = mirror.fetch(remote, [MAIN], loopback).tips[MAIN]
+        who = Signature("Robin", "robin@example.com", 1735689600)
+        changes = {"x": Put(b"1")}
+        new = write_commit(mirror.path, base=base, changes=changes, message="m", author=who)
+        with Spy(CANARY) as spy:
+            push(mirror.path, remote, MAIN, new, loopback, expected=base)
+        assert look(remote, loopback).heads == {MAIN: new}
+    assert spy.looked > 3 and spy.found == []
+    assert on_disk(tmp_path, CANARY) == []
 
 
 def test_a_wrong_credential_is_not_transient_and_not_told(kit, mirror, loopback):

@@ -185,7 +185,7 @@ def test_retry_after_within_reason(text, seconds):
     assert retry_after(text, now=datetime(2025, 1, 1, tzinfo=UTC)) == seconds
 
 
-@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("status", [429, 503, 403])
 def test_throttling_says_how_long(kit, loopback, status):
     repo = kit.path("path-colon")
     failing = servers.Failing(repo, status=status, times=9, retry_after="17")

@@ -61,6 +61,9 @@ def test_what_is_no_clone_url(text):
 def test_a_credential_belongs_to_its_host():
     token = Credential("token", "t0k3n", host="github.com")
     assert Remote.parse("https://github.com/a/b", credential=token).credential is token
+    named = Remote.parse("https://oauth2@github.com/a/b", credential=token)
+    assert named.credential and named.credential.user == "oauth2"
+    assert named.url == "https://github.com/a/b"
     with pytest.raises(InvalidInput):
         Remote.parse("https://evil.example/a/b", credential=token)
     with pytest.raises(InvalidInput):
