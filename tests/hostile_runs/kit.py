@@ -87,7 +87,9 @@ class Host(servers.GitProxy):
     async def answer(self, request: servers.Request, writer: Any) -> None:
         name = request.path.split("/")[1]
         if name in self.raw:
-            await servers.Remote(self.root / name).answer(request, writer)
+            inner = servers.Remote(self.root / name)
+            inner._loop.close()  # made for a server of its own, which this is not
+            await inner.answer(request, writer)
         else:
             await super().answer(request, writer)
 
@@ -165,6 +167,7 @@ class Healthy:
         self.slowest, self.pushes = 0.0, 0
         self.faults: list[str] = []
         self._stop = threading.Event()
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Healthy:
@@ -187,13 +190,14 @@ class Healthy:
 
     def once(self) -> None:
         """Push once and wait until it is published."""
-        sha = self.origin.push()
-        begun = time.monotonic()
-        status = self._service.status(self.workspace, sha, wait=60)
-        self.slowest = max(self.slowest, time.monotonic() - begun)
-        if status["state"] != "published":
-            self.faults.append(f"{sha} is {status['state']}: {status['reason']}")
-        self.pushes += 1
+        with self._lock:
+            sha = self.origin.push()
+            begun = time.monotonic()
+            status = self._service.status(self.workspace, sha, wait=60)
+            self.slowest = max(self.slowest, time.monotonic() - begun)
+            if status["state"] != "published":
+                self.faults.append(f"{sha} is {status['state']}: {status['reason']}")
+            self.pushes += 1
 
 
 @dataclass(slots=True)
