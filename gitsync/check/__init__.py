@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 
 from gitsync.check import aging
+from gitsync.check.config import config_content
 from gitsync.check.entrypoints import Known
 from gitsync.check.hints import service_hints
-from gitsync.check.inspect import inspect
+from gitsync.check.inspection import inspect
 from gitsync.check.python import PYTHON_CHECK_VERSION
 from gitsync.check.workingcopy import WorkingCopy
 
@@ -19,6 +20,7 @@ __all__ = [
     "WORKSPACE_CHECK_VERSION",
     "Known",
     "WorkingCopy",
+    "config_content",
     "fingerprint",
     "inspect",
     "service_hints",

@@ -217,7 +217,7 @@ CONFIG_CODES: tuple[Code, ...] = (
         _E,
         _C,
         "A task or category is a blank text.",
-        "It would select nothing.",
+        "It would select nothing, and the loader refuses it.",
         'categories = [""]',
         'categories = ["math"]',
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from gitsync.check import toml
+from gitsync.check.secrets import redacted
 from gitsync.model import Finding, Severity
 
 EXPERIMENT = ("rollout", "entrypoint", "model_path", "dataset", "branch", "commit_sha")
@@ -62,6 +64,9 @@ KEYS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 FREE = {"eval": ("advanced", "env"), "training": ("advanced", "env"), "benchmark": ("env",)}
 REMOVED = ("eval", "llm", "runs", "timeouts", "grader", "rollout")
+# Keys that hold the name of a secret, not the secret.
+_SECRET_NAMES = {"api_key_secret", "harness_api_key_secret", "judge_api_key_secret"}
+_SECRET_KEY = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|AUTHORIZATION|CREDENTIAL", re.IGNORECASE)
 PLACEHOLDER = re.compile(r"<[^\W\d_][\w -]*>")
 
 
@@ -152,18 +157,33 @@ def _fact(
     given = experiment if isinstance(experiment, dict) else {}
     texts = {k: given.get(k) if isinstance(given.get(k), str) else None for k in EXPERIMENT}
     valid = values is not None and all(f.severity is not Severity.ERROR for f in found)
-    content = None if values is None else plain(values)
+    content = None if values is None else config_content(values)
     return {"path": path, "kind": kind, **texts, "valid": valid, "content": content}
 
 
-def plain(value: Any) -> Any:
-    """The same in JSON's types; times and odd numbers become text."""
+def config_content(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A config in JSON's types, fit to be served and compared: no credential in it.
+
+    Times and odd numbers become text. A value that is, or by its name should be, a credential
+    becomes the digest of its text; apply the same to what it is compared with.
+    """
+    return {k: _plain(v, k) for k, v in values.items()}
+
+
+def _plain(value: Any, name: str) -> Any:
     if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
+        return {k: _plain(v, k) for k, v in value.items()}
     if isinstance(value, list):
-        return [plain(v) for v in value]
+        return [_plain(v, "") for v in value]
+    if isinstance(value, str):
+        is_secret = redacted(value) != value or bool(_SECRET_KEY.search(name))
+        return _digest(value) if is_secret and name not in _SECRET_NAMES else value
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
     return value
+
+
+def _digest(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -84,7 +84,9 @@ def check_rows(path: str, pieces: Iterable[bytes], suffix: str) -> tuple[Finding
     notes = Notes()
     try:
         notes.add_all(rows.read(lines))
+        lines.drain()
     except csv.Error as e:
+        rows.is_partial = True
         notes.add(Note("csv-syntax", lines.number, f"The CSV cannot be read: {printable(str(e))}."))
         lines.drain()
     if lines.starts_with_bom:
@@ -105,7 +107,7 @@ def check_rows(path: str, pieces: Iterable[bytes], suffix: str) -> tuple[Finding
                 at=(lines.bad_encoding, 1),
             ),
         )
-    if rows.count < MIN_ROWS and "csv-syntax" not in notes.first:
+    if rows.count < MIN_ROWS and not rows.is_partial:
         notes.add(
             Note(
                 "too-few-rows",

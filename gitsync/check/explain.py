@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 
 from gitsync.check.codes import Code
+from gitsync.check.codes_entrypoint import ENTRYPOINT_CODES
 from gitsync.check.codes_workspace import WORKSPACE_CODES
 from gitsync.check.suggest import nearest
 
@@ -44,10 +43,7 @@ the line, or for a rollout with `[tool.gitsync] ignore = ["code"]` in its `pypro
 @cache
 def all_codes() -> dict[str, Code]:
     """Every code, those of entrypoints first."""
-    inner: tuple[Code, ...] = ()
-    if find_spec("gitsync.check.codes_entrypoint"):
-        inner = import_module("gitsync.check.codes_entrypoint").ENTRYPOINT_CODES
-    return {c.code: c for c in (*inner, *WORKSPACE_CODES)}
+    return {c.code: c for c in (*ENTRYPOINT_CODES, *WORKSPACE_CODES)}
 
 
 def suggestion(code: str) -> str | None:

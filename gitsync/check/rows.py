@@ -51,6 +51,7 @@ class JsonRows:
 
     def __init__(self) -> None:
         self.count = 0
+        self.is_partial = False
         self._keys: frozenset[str] | None = None
         self._texts: tuple[str, ...] = ()
         self._metadata = Metadata()
@@ -147,6 +148,7 @@ class CsvRows:
 
     def __init__(self) -> None:
         self.count = 0
+        self.is_partial = False
         self._metadata = Metadata()
 
     def read(self, lines: NumberedLines) -> Iterator[Note]:
@@ -154,6 +156,10 @@ class CsvRows:
         reader = csv.reader(_kept(lines))
         header = next(reader, None)
         if header is None:
+            return
+        if lines.too_long:
+            self.is_partial = True
+            yield _too_long(1)
             return
         names = {name: i for i, name in reversed(list(enumerate(header)))}
         yield from missing_columns(names, 1)

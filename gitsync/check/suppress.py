@@ -112,9 +112,7 @@ def _marks(files: Files, file: FileAt) -> tuple[Mark, ...]:
         return ()
     if file.path.endswith(".toml"):
         try:
-            comments: Iterable[tuple[int, int, str]] = [
-                (line, 1, text) for line, text in toml.parse(data).comments
-            ]
+            comments: Iterable[tuple[int, int, str]] = toml.parse(data).comments
         except toml.TomlError:
             return ()
     elif file.path.endswith(".py"):

@@ -6,6 +6,7 @@ folders are measured once. What is found here refuses the commit.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -178,4 +179,12 @@ def _name(name: str) -> str:
 
 def _add(state: _Survey, code: str, path: str, message: str) -> None:
     if len(state.found) < _SHOWN:
-        state.found.append(finding(code, printable(path, limit=_PATH_SHOWN), message))
+        state.found.append(finding(code, _told(path), message))
+
+
+def _told(path: str) -> str:
+    """A path that every database and encoder takes, cut to a length that can be read."""
+    shown = "".join(
+        printable(c) if unicodedata.category(c) in ("Cc", "Cs") else c for c in path[:_PATH_SHOWN]
+    )
+    return shown + ("…" if len(path) > _PATH_SHOWN else "")

@@ -52,7 +52,7 @@ class Document:
     places: dict[Steps, Place] = field(default_factory=dict)
     headers: dict[Steps, Place] = field(default_factory=dict)
     opened: dict[Steps, Place] = field(default_factory=dict)
-    comments: tuple[tuple[int, str], ...] = ()
+    comments: tuple[tuple[int, int, str], ...] = ()
 
     def key(self, *steps: str | int) -> Place:
         """Where a key stands."""
@@ -147,7 +147,7 @@ class _Placer:
         self._lines = data.split(b"\n")
         self._document = document
         self._counts: dict[Steps, int] = {}
-        self._comments: list[tuple[int, str]] = []
+        self._comments: list[tuple[int, int, str]] = []
 
     def document(self, root: Node) -> None:
         for node in root.children:
@@ -166,7 +166,7 @@ class _Placer:
 
     def _comment(self, node: Node) -> None:
         text = (node.text or b"").decode("utf-8", "replace")
-        self._comments.append((node.start_point[0] + 1, text))
+        self._comments.append((*self._place(node), text))
 
     def _names(self, node: Node) -> list[tuple[str, Node]]:
         found: list[tuple[str, Node]] = []

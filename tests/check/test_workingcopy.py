@@ -1,0 +1,303 @@
+"""A working copy is seen as the commit it would become, without git and without its config."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitsync.check import WorkingCopy, inspect
+from gitsync.check.gitindex import parse_index, read_index
+from gitsync.errors import InvalidInput
+from gitsync.git.objects import open_commit
+from gitsync.tree import Kind, TooLarge
+from tests.check.corpus import git
+from tests.check.trees import GOOD
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+def repository(root: Path, files: dict[str, str] | None = None) -> Path:
+    write(root, {**{p: str(t) for p, t in GOOD.items()}, **(files or {})})
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "first")
+    return root
+
+
+def paths(tree: WorkingCopy) -> set[str]:
+    found: set[str] = set()
+    waiting = [""]
+    while waiting:
+        here = waiting.pop()
+        for entry in tree.children(here):
+            path = f"{here}/{entry.name}" if here else entry.name
+            if entry.kind is Kind.FOLDER:
+                waiting.append(path)
+            else:
+                found.add(path)
+    return found
+
+
+def listed(root: Path) -> set[str]:
+    """What git itself would commit: tracked files and untracked ones that are not ignored."""
+    done = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return {p for p in done.split("\0") if p and (root / p).is_file()}
+
+
+IGNORES = """\
+# comment
+*.log
+!keep.log
+/build
+docs/*.txt
+cache/
+**/deep/*.tmp
+\\#odd
+a[bc]d
+trail\\ 
+.osmosis/*
+!.osmosis/template.lock.toml
+[broken
+"""
+
+
+def test_ignore_rules_agree_with_git(tmp_path):
+    repository(tmp_path)
+    write(
+        tmp_path,
+        {
+            ".gitignore": IGNORES,
+            "x.log": "",
+            "keep.log": "",
+            "sub/x.log": "",
+            "sub/keep.log": "",
+            "build/a": "",
+            "sub/build": "",
+            "docs/a.txt": "",
+            "docs/b/a.txt": "",
+            "cache/a": "",
+            "sub/cache/a": "",
+            "x/deep/a.tmp": "",
+            "x/deep/y/a.tmp": "",
+            "#odd": "",
+            "abd": "",
+            "axd": "",
+            "trail ": "",
+            ".osmosis/evals/x": "",
+            ".osmosis/template.lock.toml": "",
+            "sub/.gitignore": "!x.log\ninner\n/rooted\n",
+            "sub/inner/a": "",
+            "sub/more/inner": "",
+            "sub/rooted": "",
+            "sub/more/rooted": "",
+            "only/.gitignore": "*\n",
+            "only/a": "",
+            "nega/.gitignore": "*\n!.gitignore\n!a\n",
+            "nega/a": "",
+            "nega/b": "",
+            "[broken": "",
+        },
+    )
+    assert paths(WorkingCopy(tmp_path)) == listed(tmp_path)
+
+
+def test_the_exclude_file_of_the_repository_counts_too(tmp_path):
+    repository(tmp_path)
+    (tmp_path / ".git/info").mkdir(exist_ok=True)
+    (tmp_path / ".git/info/exclude").write_text(".env\n")
+    write(tmp_path, {".env": "A=1\n"})
+    assert paths(WorkingCopy(tmp_path)) == listed(tmp_path)
+    assert inspect(WorkingCopy(tmp_path)).findings == ()
+
+
+def test_tracked_files_count_even_if_ignored_and_untracked_ones_do_not(tmp_path):
+    repository(tmp_path, {".gitignore": ".env\nout/\n", "out/a/b.pyc": "", "out/c.txt": ""})
+    write(tmp_path, {".env": "A=1\n"})
+    assert inspect(WorkingCopy(tmp_path)).findings == ()
+    git(tmp_path, "add", "-f", ".env", "out/a/b.pyc")
+    found = [(f.code, f.path) for f in inspect(WorkingCopy(tmp_path)).findings]
+    assert found == [("env-file", ".env"), ("generated-file", "out/a/b.pyc")]
+    assert paths(WorkingCopy(tmp_path)) == listed(tmp_path)
+
+
+def test_uncommitted_edits_new_files_and_deletions_are_seen(tmp_path):
+    repository(tmp_path)
+    (tmp_path / "configs/eval/demo.toml").write_text("[")
+    (tmp_path / "AGENTS.md").unlink()
+    write(tmp_path, {"data/new.csv": "a,b\n"})
+    codes = {f.code for f in inspect(WorkingCopy(tmp_path)).findings}
+    assert codes == {"toml-syntax", "missing-agent-file", "missing-column", "too-few-rows"}
+
+
+def test_empty_folders_do_not_exist(tmp_path):
+    repository(tmp_path)
+    (tmp_path / "rollouts/empty/inner").mkdir(parents=True)
+    (tmp_path / "data/sums.jsonl").unlink()
+    found = [(f.code, f.path) for f in inspect(WorkingCopy(tmp_path)).findings]
+    assert found == [("missing-directory", "data")]
+
+
+def test_a_folder_needs_no_repository(tmp_path):
+    write(tmp_path, {p: str(t) for p, t in GOOD.items()})
+    write(tmp_path, {".gitignore": ".env\n", ".env": "A=1\n"})
+    assert inspect(WorkingCopy(tmp_path)).findings == ()
+
+
+def test_a_repository_around_it_counts_only_if_it_tracks_something_in_it(tmp_path):
+    outer = repository(tmp_path / "outer")
+    write(outer, {".gitignore": "*.pyc\nspace/\n"})
+    inner = outer / "space"
+    write(inner, {p: str(t) for p, t in GOOD.items()})
+    assert inspect(WorkingCopy(inner)).findings == ()
+    git(outer, "add", "-f", "space/AGENTS.md")
+    codes = {f.code for f in inspect(WorkingCopy(inner)).findings}
+    assert "missing-directory" in codes
+    (outer / ".gitignore").write_text("*.pyc\n")
+    write(inner, {"docs/a.pyc": ""})
+    assert inspect(WorkingCopy(inner)).findings == ()
+
+
+def test_submodules_come_from_the_index_and_nested_repositories_count_as_such(tmp_path):
+    root = repository(tmp_path / "w")
+    git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},third/party/lib")
+    nested = root / "rollouts/nested"
+    write(nested, {"main.py": "x = 1\n"})
+    git(nested, "init", "-q")
+    git(nested, "add", "-A")
+    git(nested, "commit", "-q", "-m", "inner")
+    found = [(f.code, f.severity.value, f.path) for f in inspect(WorkingCopy(root)).findings]
+    assert found == [
+        ("submodule", "error", "rollouts/nested"),
+        ("submodule", "warning", "third/party/lib"),
+    ]
+
+
+def test_a_worktree_has_its_own_index(tmp_path):
+    main = repository(tmp_path / "main", {".gitignore": "*.pyc\n"})
+    git(main, "worktree", "add", "-q", str(tmp_path / "tree"))
+    write(tmp_path / "tree", {"docs/x.pyc": ""})
+    assert inspect(WorkingCopy(tmp_path / "tree")).findings == ()
+    git(tmp_path / "tree", "add", "-f", "docs/x.pyc")
+    codes = [f.code for f in inspect(WorkingCopy(tmp_path / "tree")).findings]
+    assert codes == ["generated-file"]
+
+
+_seen: list[tuple[str, str]] | None = None
+
+
+def _watch(event: str, args: tuple[object, ...]) -> None:
+    if _seen is not None and event in ("open", "subprocess.Popen", "os.posix_spawn", "os.system"):
+        name = args[0]
+        _seen.append((event, os.fsdecode(name) if isinstance(name, str | bytes) else ""))
+
+
+sys.addaudithook(_watch)
+
+
+def test_git_is_not_started_and_the_configuration_not_read(tmp_path):
+    global _seen
+    root = repository(tmp_path / "w")
+    canary = tmp_path / "canary"
+    trap = tmp_path / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    trap.chmod(0o755)
+    (root / ".git/config").write_text(
+        f'[core]\n\tfsmonitor = "{trap}"\n\thooksPath = {tmp_path}\n\texcludesFile = {root}/all\n'
+        f'[include]\n\tpath = {tmp_path}/more\n[filter "x"]\n\tclean = {trap}\n'
+    )
+    write(root, {".gitattributes": "* filter=x\n", "all": "*\n"})
+    _seen = []
+    try:
+        report = inspect(WorkingCopy(root))
+    finally:
+        seen, _seen = _seen, None
+    assert report.findings == ()
+    assert not canary.exists()
+    assert {event for event, _ in seen} == {"open"}
+    inside = {path.split("/.git/", 1)[1] for _, path in seen if "/.git/" in path}
+    assert "index" in inside
+    assert inside <= {"index", "info/exclude", "commondir"}
+
+
+def test_links_are_not_followed_and_odd_files_do_not_exist(tmp_path):
+    write(tmp_path / "w", {p: str(t) for p, t in GOOD.items()})
+    write(tmp_path, {"secret/x": "top secret"})
+    root = tmp_path / "w"
+    (root / "docs").symlink_to("../secret")
+    os.mkfifo(root / "data/pipe.jsonl")
+    tree = WorkingCopy(root)
+    assert tree.entry("docs/x") is None
+    assert tree.entry("data/pipe.jsonl") is None
+    assert tree.read("docs", limit=100) == b"../secret"
+    assert tree.entry("../secret/x") is None
+    with pytest.raises(FileNotFoundError):
+        tree.read("docs/x", limit=100)
+    assert [f.code for f in inspect(tree).findings] == ["escaping-symlink"]
+    assert inspect(tree).refused
+
+
+def test_a_file_over_the_limit_is_not_read_into_memory(tmp_path):
+    (tmp_path / "big").write_bytes(b"")
+    os.truncate(tmp_path / "big", 10 * 2**30)
+    tree = WorkingCopy(tmp_path)
+    with pytest.raises(TooLarge) as caught:
+        tree.read("big", limit=100_000)
+    assert caught.value.details["size"] == 10 * 2**30
+
+
+def test_a_path_that_is_no_folder_is_refused(tmp_path):
+    with pytest.raises(InvalidInput):
+        WorkingCopy(tmp_path / "gone")
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_every_version_of_the_index_is_read(tmp_path, version):
+    root = repository(tmp_path, {"a/b/c/d.txt": "", "a/b/c/e.txt": "", "a/b.txt": "", "ü.md": ""})
+    git(root, "update-index", f"--index-version={version}")
+    if version == 3:
+        git(root, "update-index", "--skip-worktree", "a/b.txt")
+    index = read_index(root / ".git")
+    assert index is not None
+    lines = git(root, "-c", "core.quotePath=false", "ls-files", "-s").splitlines()
+    wanted = {line.split("\t", 1)[1]: int(line.split()[0], 8) for line in lines}
+    assert index == wanted
+    assert parse_index((root / ".git/index").read_bytes()) == wanted
+
+
+def test_a_split_index_is_read(tmp_path):
+    root = repository(tmp_path)
+    git(root, "update-index", "--split-index")
+    write(root, {"late.md": ""})
+    git(root, "add", "late.md")
+    assert set(read_index(root / ".git") or ()) == set(git(root, "ls-files").splitlines())
+
+
+def test_a_damaged_index_is_none_and_never_an_exception(tmp_path):
+    root = repository(tmp_path)
+    data = (root / ".git/index").read_bytes()
+    for cut in range(0, len(data), 7):
+        assert parse_index(data[:cut]) is None
+    for at in range(0, len(data) - 20, 3):
+        parse_index(data[:at] + b"\xff\x00" + data[at + 2 :])
+    (root / ".git/index").write_bytes(data[:50])
+    assert inspect(WorkingCopy(root)).findings == ()
+
+
+def test_disk_and_commit_agree_on_modes_and_order(tmp_path):
+    root = repository(tmp_path, {"a.b": "", "a/b": "", "a-b": "", "tests/run.sh": ""})
+    (root / "tests/run.sh").chmod(0o755)
+    git(root, "commit", "-q", "-a", "-m", "mode")
+    commit = open_commit(root / ".git", "HEAD")
+    disk = WorkingCopy(root)
+    for path in ("", "a", "tests", "rollouts/demo"):
+        ours = [(e.name, e.kind, e.mode) for e in disk.children(path)]
+        theirs = [(e.name, e.kind, e.mode) for e in commit.children(path)]
+        assert ours == theirs
