@@ -231,7 +231,8 @@ def _over_http(remote: Remote, network: Network, stack: ExitStack) -> Access:
         checked = network.policy.resolve(remote.host, remote.port, timeout=network.connect_seconds)
         places = ",".join(f"[{a}]" if ":" in a else a for a in checked.addresses)
         config.append(("http.proxy", ""))
-        config.append(("http.curloptResolve", f"{remote.host}:{remote.port}:{places}"))
+        if ":" not in remote.host:  # an IPv6 address needs no pin, and curl takes none for it
+            config.append(("http.curloptResolve", f"{remote.host}:{remote.port}:{places}"))
     if remote.credential:
         fd, helper = stack.enter_context(
             one_shot(remote.credential.user, remote.credential.secret, origin=remote.origin)

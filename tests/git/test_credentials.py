@@ -41,7 +41,7 @@ from gitsync.git.failures import (
 )
 from gitsync.git.lsrefs import look
 from gitsync.git.mirror import Mirror
-from gitsync.git.remote import Network, Remote
+from gitsync.git.remote import Network, Remote, access
 from gitsync.git.write import Put, push, write_commit
 from gitsync.model import Sha, Signature
 from tests.git.kit import checkout, commit, git, processes
@@ -216,9 +216,12 @@ def authority(tmp_path_factory):
 class Forwarder:
     """Accepts connections and joins each with a port of this machine; a TLS end if asked."""
 
-    def __init__(self, to: int, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, to: int, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    ) -> None:
         self.to, self.tls = to, tls
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.listener = socket.create_server((host, 0), family=family)
         self.port = self.listener.getsockname()[1]
         self.names: list[str | None] = []
         self.heads: list[bytes] = []
@@ -423,6 +426,29 @@ def test_a_fetch_goes_to_the_checked_address(kit, mirror):
         assert proxy.requests[0].headers["host"] == host
         with pytest.raises(AddressRefused):
             mirror.fetch(Remote.parse(proxy.url_of("path-colon.git")), [MAIN], Network())
+
+
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_ipv6_by_address_and_by_name(kit, mirror):
+    for host, answers in (("[::1]", []), ("six.example", ["::1", "127.0.0.1"])):
+        policy = AddressPolicy.of(["::1", "127.0.0.1"], lookup=lambda h, p, a=answers: a)
+        with access(Remote.parse(f"http://{host}:80/x"), Network(policy=policy)) as way:
+            pins = [value for key, value in way.config if key == "http.curloptResolve"]
+        assert pins == (["six.example:80:[::1],127.0.0.1"] if answers else [])
+        if not has_ipv6():  # many containers have none; the arguments are all there is to see
+            continue
+        with servers.GitProxy(kit.out) as proxy, Forwarder(proxy.port, host="::1") as server:
+            remote = Remote.parse(f"http://{host}:{server.port}/path-colon.git")
+            network = Network(policy=policy)
+            assert look(remote, network).heads
+            assert mirror.fetch(remote, [MAIN], network).tips
 
 
 # -- ssh
