@@ -1,7 +1,7 @@
 """A stand-in for a model: the OpenAI chat protocol, streamed, multiplying with the tool it gets.
 
 It computes one product per turn from what the tool really answered, so a rollout whose tool is
-broken, is not called, or whose results do not reach the next request cannot end in the right number.
+broken, is not called, or whose results are lost cannot end in the right number.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def text_of(message: dict) -> str:
 class Policy:
     """What the model does, and what it saw."""
 
-    def __init__(self, *, wrong: bool = False, loops: bool = False) -> None:
+    def __init__(self, *, wrong: bool = False, loops_on: str = "\0") -> None:
         self.wrong = wrong
-        self.loops = loops
+        self.loops_on = loops_on  # text of a question: then it calls the tool for ever
         self.requests: list[dict] = []
         self.tool_results: dict[str, int] = {}  # question -> tool results in its last request
         self.lock = threading.Lock()
@@ -45,7 +45,7 @@ class Policy:
             self.requests.append(body)
             self.tool_results[text_of(question)] = len(results)
         tools = body.get("tools") or []
-        if tools and (self.loops or len(results) < len(factors) - 1):
+        if tools and (self.loops_on in text_of(question) or len(results) < len(factors) - 1):
             name = tools[0]["function"]["name"]
             keys = list(tools[0]["function"]["parameters"]["properties"])
             left = float(text_of(results[-1])) if results else float(factors[0])
@@ -80,8 +80,12 @@ def chunks(message: dict, model: str) -> Iterator[dict]:
     def chunk(delta: dict, finish: str | None = None) -> dict:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return {
-            "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [choice],
-        }  # fmt: skip
+            "id": "chatcmpl-1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": model,
+            "choices": [choice],
+        }
 
     yield chunk({"role": "assistant", "content": ""})
     if message.get("tool_calls"):
@@ -131,9 +135,13 @@ def serve(policy: Policy) -> Iterator[str]:
                 reason = "tool_calls" if message.get("tool_calls") else "stop"
                 choice = {"index": 0, "message": message, "finish_reason": reason}
                 whole = {
-                    "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"],
-                    "choices": [choice], "usage": usage,
-                }  # fmt: skip
+                    "id": "chatcmpl-1",
+                    "object": "chat.completion",
+                    "created": 1,
+                    "model": body["model"],
+                    "choices": [choice],
+                    "usage": usage,
+                }
                 self.reply("application/json", json.dumps(whole).encode())
 
         def reply(self, kind: str, data: bytes) -> None:

@@ -127,7 +127,7 @@ def uncommented(text: str) -> str:
 
 @pytest.mark.parametrize("kind", ["eval", "training", "benchmark"])
 def test_every_key_of_a_default_is_one_the_sdk_knows_and_none_is_missing(tmp_path, kind):
-    """With every commented line switched on the loader still takes it, and it shows all keys there are."""
+    """With every commented line switched on the loader still takes it, and no key is missing."""
     from osmosis_ai.platform.cli import benchmark_config, eval_config, training_config
 
     text = uncommented(workspace_files([], [], {})[f"configs/{kind}/default.toml"][1].decode())
@@ -157,7 +157,7 @@ def test_every_key_of_a_default_is_one_the_sdk_knows_and_none_is_missing(tmp_pat
 
 
 def test_the_submit_preflight_takes_our_starters(osmosis, workspace):
-    """`eval submit` reads layout, config and rollout before it would log in; it fails there and not earlier."""
+    """`eval submit` reads layout, config and rollout before it would log in: it fails there."""
     done = osmosis(workspace, "eval", "submit", "configs/eval/minimal-local.toml", "--yes")
     assert json.loads(done.stderr.splitlines()[-1])["error"]["code"] == "AUTH_REQUIRED"
 
@@ -181,5 +181,7 @@ def test_state_of_the_client_is_ignored_and_the_lock_is_not(workspace):
 
     assert git(workspace, "status", "--short") == ""
     assert git(workspace, "ls-files", ".osmosis").split() == [
-        ".osmosis/template-ignore", ".osmosis/template.json", ".osmosis/template.lock.toml",
-    ]  # fmt: skip
+        ".osmosis/template-ignore",
+        ".osmosis/template.json",
+        ".osmosis/template.lock.toml",
+    ]

@@ -50,8 +50,11 @@ def ws(tmp_path: Path) -> Path:
 def test_list_and_show(ws):
     names = [i["name"] for i in run_json(ws, "template", "list")["items"]]
     assert names == [
-        "minimal-local", "multiply-harbor-strands", "multiply-local-openai", "multiply-local-strands",
-    ]  # fmt: skip
+        "minimal-local",
+        "multiply-harbor-strands",
+        "multiply-local-openai",
+        "multiply-local-strands",
+    ]
     shown = run_json(ws, "template", "show", "minimal-local")
     assert shown["parameters"]["properties"]["max_concurrent"]["type"] == "integer"
     assert "minimal-local" in run(ws, "template", "list").stdout
@@ -61,8 +64,15 @@ def test_list_and_show(ws):
 
 def test_apply_under_a_new_name_from_a_subfolder(ws):
     done = run_json(
-        ws / "configs", "template", "apply", "multiply-local-openai", "--rollout", "chess", "--set", "max_concurrent=3",
-    )  # fmt: skip
+        ws / "configs",
+        "template",
+        "apply",
+        "multiply-local-openai",
+        "--rollout",
+        "chess",
+        "--set",
+        "max_concurrent=3",
+    )
     assert done["written"] and done["counts"]["create"] == 10
     assert "max_concurrent=3" in (ws / "rollouts/chess/multiply_rollout/workflow.py").read_text()
     assert any("chess" in step for step in done["next_steps"])
@@ -101,10 +111,14 @@ def test_conflicts_exit_1_and_write_nothing(ws):
 @pytest.mark.parametrize(
     "args",
     [
-        ["--rollout", "Bad Name"], ["--rollout", "../x"], ["--set", "novalue"], ["--set", "eval_model=x"],
-        ["--set", "nope=1"], ["--set", "dataset=../x"],
+        ["--rollout", "Bad Name"],
+        ["--rollout", "../x"],
+        ["--set", "novalue"],
+        ["--set", "eval_model=x"],
+        ["--set", "nope=1"],
+        ["--set", "dataset=../x"],
     ],
-)  # fmt: skip
+)
 def test_bad_values_are_usage_errors(ws, args):
     before = snapshot(ws)
     error = run_json(ws, "template", "apply", "minimal-local", *args, code=2)["error"]

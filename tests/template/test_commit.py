@@ -1,4 +1,4 @@
-"""One plan, three ways to carry it out: overlay, commit and checkout agree on every byte and mode."""
+"""One plan, three ways to carry it out: overlay, commit and checkout agree on every byte."""
 
 from __future__ import annotations
 

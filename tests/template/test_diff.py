@@ -19,17 +19,41 @@ CASES = {
     "no newline": ({"a": "x\ny"}, {"a": (Kind.FILE, b"x\nz"), "b": (Kind.FILE, b"q")}),
     "newline comes": ({"a": "x\ny"}, {"a": (Kind.FILE, b"x\ny\n")}),
     "newline goes": ({"a": "x\ny\n"}, {"a": (Kind.FILE, b"x\ny")}),
-    "empty files": ({"a": "", "b": ""}, {"a": (Kind.FILE, None), "c": (Kind.FILE, b""), "b": (Kind.FILE, b"x\n")}),
+    "empty files": (
+        {"a": "", "b": ""},
+        {"a": (Kind.FILE, None), "c": (Kind.FILE, b""), "b": (Kind.FILE, b"x\n")},
+    ),
     "mode alone": ({"a": "x\n"}, {"a": (Kind.EXECUTABLE, b"x\n")}),
     "mode and text": ({"a": ("exe", "x\n")}, {"a": (Kind.FILE, b"y\n")}),
-    "binary": ({"a": bytes(range(256)), "b": b"\x00"}, {"a": (Kind.FILE, bytes(reversed(range(256))) * 50), "b": (Kind.FILE, None), "c": (Kind.FILE, b"\0\1" * 999)}),
+    "binary": (
+        {"a": bytes(range(256)), "b": b"\x00"},
+        {
+            "a": (Kind.FILE, bytes(reversed(range(256))) * 50),
+            "b": (Kind.FILE, None),
+            "c": (Kind.FILE, b"\0\1" * 999),
+        },
+    ),
     "latin-1": ({"a": b"caf\xe9\n"}, {"a": (Kind.FILE, b"caf\xe8\n")}),
     "carriage returns": ({"a": b"x\r\ny\r\n"}, {"a": (Kind.FILE, b"x\r\nz\r\n")}),
-    "odd separators": ({"a": "a\x0cb\u2028c\x85d\n"}, {"a": (Kind.FILE, "a\x0cB\u2028c\x85d\n".encode())}),
-    "names": ({"sp ace": "x\n", 'q"uote': "x\n", "ümlaut": "x\n"}, {"sp ace": (Kind.FILE, b"y\n"), 'q"uote': (Kind.FILE, b"y\n"), "ümlaut": (Kind.FILE, b"y\n"), "tab\there": (Kind.FILE, b"n\n")}),
+    "odd separators": (
+        {"a": "a\x0cb\u2028c\x85d\n"},
+        {"a": (Kind.FILE, "a\x0cB\u2028c\x85d\n".encode())},
+    ),
+    "names": (
+        {"sp ace": "x\n", 'q"uote': "x\n", "ümlaut": "x\n"},
+        {
+            "sp ace": (Kind.FILE, b"y\n"),
+            'q"uote': (Kind.FILE, b"y\n"),
+            "ümlaut": (Kind.FILE, b"y\n"),
+            "tab\there": (Kind.FILE, b"n\n"),
+        },
+    ),
     "link retargeted": ({"a": "x", "l": ("link", "a")}, {"l": (Kind.LINK, b"b")}),
-    "long": ({"a": "".join(f"{n}\n" for n in range(15_000))}, {"a": (Kind.FILE, "".join(f"{n * 2}\n" for n in range(15_000)).encode())}),
-}  # fmt: skip
+    "long": (
+        {"a": "".join(f"{n}\n" for n in range(15_000))},
+        {"a": (Kind.FILE, "".join(f"{n * 2}\n" for n in range(15_000)).encode())},
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CASES)

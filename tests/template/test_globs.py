@@ -22,8 +22,10 @@ NAMES = ["a", "b", "ab", "bc", "a.txt", "c", "*"]
 def ignored_by_git(root: Path, paths: list[str]) -> set[str]:
     done = subprocess.run(
         ["git", "check-ignore", "--no-index", "-z", "--stdin"],
-        cwd=root, input="\0".join(paths).encode(), capture_output=True,
-    )  # fmt: skip
+        cwd=root,
+        input="\0".join(paths).encode(),
+        capture_output=True,
+    )
     assert done.returncode in (0, 1), done.stderr
     return {p for p in done.stdout.decode().split("\0") if p}
 

@@ -138,7 +138,7 @@ LINE = '{ owner = "workspace", mode = "100644", blob = "' + "0" * 40 + '" }'
         "#" * 600_000,
     ],
     ids=range(25),
-)  # fmt: skip
+)
 def test_damaged_and_hostile_locks_are_refused_with_one_sentence(text):
     with pytest.raises(InvalidInput, match=r"template\.lock\.toml"):
         parse_lock(text.encode("utf-8", "surrogateescape"))

@@ -77,7 +77,7 @@ WRITES = {"os.mkdir", "os.rename", "os.link", "os.symlink", "os.remove", "os.rmd
 
 
 def run_killed(root: Path, limit: int) -> tuple[bool, int]:
-    """Apply in a forked child that kills itself before write number `limit`: was it killed, and the count."""
+    """Apply in a child that kills itself before write `limit`: was it killed, how many writes."""
     plan = plan_for(root)
     reader, writer = os.pipe()
     pid = os.fork()
@@ -126,7 +126,7 @@ def test_a_kill_before_any_write_leaves_the_old_or_the_new_tree(tmp_path):
 
 
 def test_a_kill_and_a_link_swapped_in_never_write_outside(tmp_path):
-    """After the kill a folder becomes a link to the outside; nothing goes there, and once the link is gone all is old."""
+    """After the kill a folder becomes a link to the outside: nothing goes there."""
     rng = random.Random(20_261_129)
     for round_ in range(12):
         root = put(tmp_path / f"r{round_}" / "ws", OLD)

@@ -112,8 +112,24 @@ def test_bad_parameters_are_refused_before_rendering(name, value):
 
 @pytest.mark.parametrize(
     "name",
-    ["", "Demo", "1demo", "a/b", "..", ".git", "a b", "a-", "default", "con", "nul", "com1", "x" * 61, "é", "a\n"],
-)  # fmt: skip
+    [
+        "",
+        "Demo",
+        "1demo",
+        "a/b",
+        "..",
+        ".git",
+        "a b",
+        "a-",
+        "default",
+        "con",
+        "nul",
+        "com1",
+        "x" * 61,
+        "é",
+        "a\n",
+    ],
+)
 def test_bad_rollout_names_are_refused(name):
     with pytest.raises(InvalidInput):
         use_starter(builtin(), "minimal-local", rollout=name)
@@ -208,8 +224,14 @@ def test_caches_of_the_source_are_not_part_of_it(tmp_path: Path):
         ({"template.toml": None}, "no template.toml"),
         ({"template.toml": "schema = 2\nname='x'\nversion='1'\n"}, "schema 1"),
         ({"template.toml": "x = ["}, "TOML"),
-        ({"rollouts/tiny/template.toml": "schema=1\nname='tiny'\nowned=['../{rollout}']\n"}, "cannot be written"),
-        ({"rollouts/tiny/template.toml": "schema=1\nname='tiny'\nowned=['.git/{rollout}']\n"}, "Git's own"),
+        (
+            {"rollouts/tiny/template.toml": "schema=1\nname='tiny'\nowned=['../{rollout}']\n"},
+            "cannot be written",
+        ),
+        (
+            {"rollouts/tiny/template.toml": "schema=1\nname='tiny'\nowned=['.git/{rollout}']\n"},
+            "Git's own",
+        ),
         ({"rollouts/tiny/template.toml": "schema=1\nname='tiny'\nfiles=['nope']\n"}, "lacks nope"),
         ({"rollouts/tiny/template.toml": "schema=1\nname='other'\n"}, "not called like"),
         ({"dot-git/config": "x"}, "Git's own"),
@@ -217,7 +239,7 @@ def test_caches_of_the_source_are_not_part_of_it(tmp_path: Path):
         ({"README.md": "twice"}, "two sources"),
         ({"b\\c": "x"}, "cannot be written"),
     ],
-)  # fmt: skip
+)
 def test_hostile_and_broken_templates_are_refused(tmp_path: Path, changes, match):
     small_template(tmp_path / "t", changes)
     with pytest.raises((GitSyncError, KeyError), match=match):
@@ -245,9 +267,16 @@ def test_a_skill_must_be_known():
 
 @pytest.mark.parametrize(
     "text",
-    ["a" + ".a" * 60_000 + " = 1", "x = " + "[" * 50_000, "x = " + "{a=" * 5000, "x = 1e" + "9" * 100, "\ufeffx = 1", "x = \x00"],
+    [
+        "a" + ".a" * 60_000 + " = 1",
+        "x = " + "[" * 50_000,
+        "x = " + "{a=" * 5000,
+        "x = 1e" + "9" * 100,
+        "\ufeffx = 1",
+        "x = \x00",
+    ],
     ids=["key", "arrays", "tables", "float", "bom", "nul"],
-)  # fmt: skip
+)
 def test_toml_bombs_are_cheap(text):
     started = time.perf_counter()
     try:

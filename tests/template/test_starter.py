@@ -201,7 +201,7 @@ def test_a_damaged_lock_stops_everything(ws):
     for text in [
         "x = [",
         "schema = 2",
-        "schema = 1\ntemplate = 'x'\nversion = '1'\n[files]\n'../x' = {owner='workspace', mode='100644', blob='0'}",
+        "schema = 1\ntemplate = 'x'\nversion = '1'\n[files]\n'../x' = {owner='workspace'}",
     ]:
         put(ws, {LOCK_PATH: text})
         with pytest.raises(InvalidInput, match=r"template\.lock\.toml"):

@@ -16,10 +16,12 @@ import httpx
 import pytest
 
 from gitsync.template import starter_files, workspace_files
+from gitsync.template.sample_data import multiply_jsonl
 from tests.template.builders import lay_out, repository
 from tests.template.policy import Policy, serve
 
 pytestmark = pytest.mark.slow
+ROWS = [json.loads(line) for line in multiply_jsonl(3).splitlines()]
 REPO = Path(__file__).parents[2]
 PYTHON = getattr(sys, "_base_executable", sys.executable)
 KEPT = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "UV_CACHE_DIR", "LANG", "TMPDIR")
@@ -76,11 +78,23 @@ def evaluate(workspace: Path, client: Path, home: Path, name: str, policy: Polic
         env["PATH"] = f"{client}{os.pathsep}{env['PATH']}"
         done = subprocess.run(
             [
-                str(client / "osmosis"), "--json", "eval", "run", f"configs/eval/{name}.toml",
-                "--dataset-file", "data/multiply.jsonl", "--rows", "0-2", "--yes",
+                str(client / "osmosis"),
+                "--json",
+                "eval",
+                "run",
+                f"configs/eval/{name}.toml",
+                "--dataset-file",
+                "data/multiply.jsonl",
+                "--rows",
+                "0-2",
+                "--yes",
             ],
-            cwd=workspace, env=env, capture_output=True, text=True, timeout=600,
-        )  # fmt: skip
+            cwd=workspace,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return json.loads(done.stdout)["resource"]
 
@@ -100,20 +114,20 @@ def test_an_evaluation_of_a_starter(workspace, client, tmp_path, name):
     asked = [r for r in right.requests if len(r["messages"]) > 1]
     assert all(r.get("stream") or not uses_tools for r in asked) or asked
 
-    wrong = evaluate(workspace, client, tmp_path, name, Policy(wrong=True))
-    assert wrong["failed"] == 0 and wrong["metrics"]["graded"] == 3
-    assert wrong["metrics"]["reward_stats"]["max"] == 0.0
-
-    if uses_tools:  # a policy that never stops calling tools is stopped, and graded
-        looping = Policy(loops=True)
-        resource = evaluate(workspace, client, tmp_path, name, looping)
-        assert resource["failed"] == 0 and resource["metrics"]["reward_stats"]["max"] == 0.0
-        assert max(looping.tool_results.values()) <= 17
+    # Two wrong answers, and one policy that never stops calling tools: stopped, and graded.
+    poor = Policy(wrong=True, loops_on=ROWS[2]["user_prompt"])
+    resource = evaluate(workspace, client, tmp_path, name, poor)
+    assert resource["failed"] == 0 and resource["metrics"]["graded"] == 3
+    assert resource["metrics"]["reward_stats"]["max"] == 0.0
+    if uses_tools:
+        assert 7 <= poor.tool_results[ROWS[2]["user_prompt"]] <= 17
 
     left = subprocess.run(
         ["git", "status", "--short", "--untracked-files=all", f"rollouts/{name}", ".osmosis"],
-        cwd=workspace, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+        cwd=workspace,
+        capture_output=True,
+        text=True,
+    ).stdout
     assert not [
         line
         for line in left.splitlines()
@@ -144,9 +158,13 @@ def test_the_harbor_starter_builds_its_wheel_and_is_healthy(harbor, tmp_path):
         port = s.getsockname()[1]
     env = environment(tmp_path, _OSMOSIS_HARBOR_PREWARM="off", _OSMOSIS_ROLLOUT_PORT=str(port))
     server = subprocess.Popen(
-        [str(python), "main.py"], cwd=rollout, env=env,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [str(python), "main.py"],
+        cwd=rollout,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         deadline = time.monotonic() + 120
         while True:
@@ -166,26 +184,36 @@ def test_the_harbor_starter_builds_its_wheel_and_is_healthy(harbor, tmp_path):
         server.communicate(timeout=20)
 
 
-@pytest.mark.parametrize(
-    ("keys", "kind"),
-    [
-        ({}, "docker"),
-        ({"DAYTONA_API_KEY": "x"}, "daytona"),
-        ({"OPENSANDBOX_API_KEY": "x"}, "opensandbox"),
-        ({"OPENSANDBOX_API_KEY": "x", "DAYTONA_API_KEY": "x"}, "opensandbox"),
-        ({"OPENSANDBOX_API_KEY": ""}, "docker"),
-    ],
-)
-def test_the_harbor_starter_prefers_a_managed_sandbox(harbor, tmp_path, keys, kind):
+SANDBOXES = [
+    ({}, "docker"),
+    ({"DAYTONA_API_KEY": "x"}, "daytona"),
+    ({"OPENSANDBOX_API_KEY": "x"}, "opensandbox"),
+    ({"OPENSANDBOX_API_KEY": "x", "DAYTONA_API_KEY": "x"}, "opensandbox"),
+    ({"OPENSANDBOX_API_KEY": ""}, "docker"),
+]
+CHOOSE = """
+import json, os, sys
+from pathlib import Path
+import main
+from harbor.models.task.config import TaskConfig
+
+for keys in json.loads(sys.argv[1]):
+    for name in ("OPENSANDBOX_API_KEY", "DAYTONA_API_KEY"):
+        os.environ.pop(name, None)
+    os.environ.update(keys)
+    print(main.choose_environment().value)
+task = TaskConfig.model_validate_toml(Path("multiply_harbor_task/task.toml").read_text())
+assert task.environment.docker_image and task.agent.timeout_sec
+"""
+
+
+def test_the_harbor_starter_prefers_a_managed_sandbox(harbor, tmp_path):
     rollout, python = harbor
-    code = (
-        "import main; print(main.choose_environment().value)\n"
-        "from harbor.models.task.config import TaskConfig; from pathlib import Path\n"
-        "task = TaskConfig.model_validate_toml(Path('multiply_harbor_task/task.toml').read_text())\n"
-        "assert task.environment.docker_image and task.agent.timeout_sec\n"
-    )
     done = subprocess.run(
-        [str(python), "-c", code], cwd=rollout, env=environment(tmp_path, **keys),
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stdout.split() == [kind], done.stderr
+        [str(python), "-c", CHOOSE, json.dumps([keys for keys, _ in SANDBOXES])],
+        cwd=rollout,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == [kind for _, kind in SANDBOXES], done.stderr

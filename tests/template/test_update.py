@@ -209,10 +209,14 @@ def test_the_user_changes_a_type_and_keeps_it(tmp_path, old, mine, new):
 
 def test_renames_follow_the_template(tmp_path):
     toml = small_template(tmp_path / "probe", version="2").joinpath("template.toml").read_text()
+    renames = "[renames]\n" + "".join(f'"{n}.md" = "docs/{n}.md"\n' for n in "abcd")
     renamed = {
-        "template.toml": toml.replace("[parameters.title]", '[renames]\n"a.md" = "docs/a.md"\n"b.md" = "docs/b.md"\n"c.md" = "docs/c.md"\n"d.md" = "docs/d.md"\n\n[parameters.title]'),
-        "docs/a.md": "a\n", "docs/b.md": "b, newer\n", "docs/c.md": "c\n", "docs/d.md": "d, newer\n",
-    }  # fmt: skip
+        "template.toml": toml.replace("[parameters.title]", f"{renames}\n[parameters.title]"),
+        "docs/a.md": "a\n",
+        "docs/b.md": "b, newer\n",
+        "docs/c.md": "c\n",
+        "docs/d.md": "d, newer\n",
+    }
     case = Case(tmp_path, v1={f"{n}.md": f"{n}\n" for n in "abcd"}, v2=renamed)
     put(case.root, {"c.md": "c, mine\n", "d.md": "d, mine\n"})
     plan = case.plan()
@@ -239,7 +243,10 @@ CONFIG = "configs/eval/chess.toml"
 
 def test_a_parameter_changed_later_leaves_comments_order_and_format(tmp_path):
     case = Case(tmp_path)
-    mine = "# my notes\n[experiment]   # here\nlimit = 9            # nine\nmodel_path = 'openai/a'  # the model\n\n[env]\nX = 'y'\n"
+    mine = (
+        "# my notes\n[experiment]   # here\nlimit = 9            # nine\n"
+        "model_path = 'openai/a'  # the model\n\n[env]\nX = 'y'\n"
+    )
     put(case.root, {CONFIG: mine})
     case.update(parameters={"model": "openai/b"}, rollout="chess")
     assert case.text(CONFIG) == mine.replace("'openai/a'", '"openai/b"')
@@ -256,7 +263,8 @@ def test_a_parameter_meets_an_edit_of_the_same_value(tmp_path):
 
 def test_configs_merge_key_by_key_across_versions(tmp_path):
     v2 = {
-        "configs/eval/tiny.toml.jinja": "[experiment]\nmodel_path = {{ model | toml }}\nlimit = 1\nextra = true\n[new]\nx = 1\n"
+        "configs/eval/tiny.toml.jinja": "[experiment]\nmodel_path = {{ model | toml }}\nlimit = 1\n"
+        "extra = true\n[new]\nx = 1\n"
     }
     case = Case(tmp_path, v2=v2)
     put(case.root, {CONFIG: '[experiment]\nmodel_path = "openai/a"\nlimit = 5 # mine\n'})
