@@ -25,7 +25,7 @@ from gitsync.instance import MIB, Instance
 from gitsync.web import answers, api, health, hooks, login
 from gitsync.web.auth import Waits
 from gitsync.web.githost import GitHost
-from gitsync.web.limits import BodyLimit, SecurityHeaders
+from gitsync.web.limits import BodyLimit, LastResort, SecurityHeaders
 from gitsync.web.shapes import Error
 from gitsync.web.wire import error_body, error_response
 
@@ -63,6 +63,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
 
     _install_errors(app)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.add_middleware(LastResort)
     app.add_middleware(
         BodyLimit,
         most=instance.settings.max_body_mb * MIB,
@@ -145,14 +146,6 @@ def _install_errors(app: FastAPI) -> None:
             error_body("STORE_UNAVAILABLE", "The database does not answer; repeat the request."),
             status_code=503,
             headers={"Retry-After": "5"},
-        )
-
-    @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        log.exception("unexpected error path=%s", request.url.path)
-        return JSONResponse(
-            error_body("INTERNAL", "Something went wrong here; the operator's log says more."),
-            status_code=500,
         )
 
 

@@ -1,14 +1,21 @@
-"""Pure ASGI middleware: how much and how long a request body may be; security headers."""
+"""Pure ASGI middleware: bounds on request bodies, security headers, the last resort.
+
+Promise: whatever goes wrong below, the client gets one answer in the usual shape, and nothing of
+the cause.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gitsync.web.wire import error_body
+
+log = logging.getLogger(__name__)
 
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -37,70 +44,91 @@ class BodyLimit:
         if most is None:
             await self.app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        length = headers.get(b"content-length", b"0")
+        too_large = (413, "BODY_TOO_LARGE", f"A request body has at most {most} bytes.")
+        length = dict(scope["headers"]).get(b"content-length", b"0")
         if not length.isdigit() or int(length) > most:
-            await _refuse(send, 413, f"A request body has at most {most} bytes.")
+            await refuse(send, *too_large)
             return
         loop = asyncio.get_running_loop()
-        end, seen, over = loop.time() + self.seconds, 0, False
+        end, seen, is_over, started = loop.time() + self.seconds, 0, False, False
+        problem: tuple[int, str, str] | None = None
 
         async def counted() -> Message:
-            nonlocal seen, over
-            if over:
+            nonlocal seen, is_over, problem
+            if is_over:
                 return await receive()
             try:
                 async with asyncio.timeout_at(end):
                     message = await receive()
             except TimeoutError:
-                raise _TooSlow from None
+                text = f"The request took longer than {self.seconds:g} s."
+                problem = (408, "REQUEST_TIMEOUT", text)
+                raise _Stopped from None
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
-                over = not message.get("more_body", False)
+                is_over = not message.get("more_body", False)
                 if seen > most:
-                    raise _TooLarge
+                    problem = too_large
+                    raise _Stopped
             return message
-
-        started = False
 
         async def noted(message: Message) -> None:
             nonlocal started
-            started = started or message["type"] == "http.response.start"
+            if problem is not None and not started:
+                return  # what the application makes of the broken body does not matter
+            started = True
             await send(message)
 
         try:
             await self.app(scope, counted, noted)
-        except _TooLarge:
-            if not started:
-                await _refuse(send, 413, f"A request body has at most {most} bytes.")
-        except _TooSlow:
-            if not started:
-                await _refuse(send, 408, f"The request took longer than {self.seconds:g} s.")
+        except _Stopped:
+            if started:
+                raise
+        if problem is not None and not started:
+            await refuse(send, *problem, close=True)
 
 
-class _TooLarge(Exception):
+class _Stopped(Exception):
     pass
 
 
-class _TooSlow(Exception):
-    pass
-
-
-async def _refuse(send: Send, status: int, text: str) -> None:
-    code = "BODY_TOO_LARGE" if status == 413 else "REQUEST_TIMEOUT"
+async def refuse(send: Send, status: int, code: str, text: str, *, close: bool = False) -> None:
+    """Send one error answer."""
     body = json.dumps(error_body(code, text)).encode()
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", b"application/json"),
-                (b"content-length", str(len(body)).encode()),
-                (b"connection", b"close"),
-            ],
-        }
-    )
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if close:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+class LastResort:
+    """Turns what nobody expected into a log entry and an answer without detail."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        started = False
+
+        async def noted(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        except Exception:
+            if started or scope["type"] != "http":
+                raise  # the connection is cut, so that nobody takes half an answer for a whole one
+            log.exception("unexpected error path=%s", scope["path"])
+            await refuse(
+                send, 500, "INTERNAL", "Something went wrong here; the operator's log says more."
+            )
 
 
 class SecurityHeaders:

@@ -23,6 +23,7 @@ from gitsync.store import people
 from gitsync.web.api.people import login_url
 from gitsync.web.app import create_app
 from gitsync.web.logs import configure_logging
+from gitsync.web.protocol import BoundedProtocol
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ def start(settings: Settings, *, at: Callable[[str], None] = _no_point) -> Runni
         lifespan="off",
         timeout_keep_alive=30,
         timeout_graceful_shutdown=GRACE_S,
-        h11_max_incomplete_event_size=128 * 1024,
+        http=BoundedProtocol,
         limit_concurrency=None,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies) or None,
