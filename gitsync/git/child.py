@@ -9,6 +9,7 @@ size limit; what it prints is kept up to a bound. Nothing secret belongs in its 
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -30,6 +31,7 @@ MIB = 1024 * 1024
 _PIECE = 64 * 1024
 _GRACE = 2.0
 _LATE = 124
+OLDEST_GIT = (2, 39)
 _MARK = "GITSYNC_CHILD"
 
 BASE_CONFIG: tuple[tuple[str, str], ...] = (
@@ -123,6 +125,20 @@ def _program(name: str) -> str:
     if found is None:
         raise ConfigError(f"The program {name!r} is not in PATH; gitsync needs it to run git.")
     return found
+
+
+def check_programs() -> str:
+    """Git's version, if it is new enough and what children need is there; else `ConfigError`."""
+    for name in ("timeout", "prlimit"):
+        _program(name)
+    said = run(["version"], limits=ChildLimits(seconds=10)).stdout.decode("utf-8", "replace")
+    found = re.match(r"git version (\d+)\.(\d+)\S*", said)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_GIT:
+        oldest = ".".join(map(str, OLDEST_GIT))
+        raise ConfigError(
+            f"gitsync needs git {oldest} or newer; here is {printable(said.strip())!r}."
+        )
+    return found[0].removeprefix("git version ")
 
 
 def command(

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from gitsync.errors import ConfigError
 from gitsync.git import child
 from gitsync.git.child import MIB, ChildLimits, Guard
 from gitsync.git.failures import LimitHit, RepositoryBusy, RepositoryCorrupt
@@ -145,3 +146,16 @@ def test_shared_and_exclusive_locks(tmp_path):
     os.close(second)
     with lock.held(), pytest.raises(RepositoryBusy):
         lock.take(shared=True)
+
+
+def test_the_programs_that_are_needed(tmp_path, monkeypatch):
+    assert child.check_programs()[0].isdigit()
+    old = tmp_path / "git"
+    old.write_text("#!/bin/sh\necho git version 2.38.1\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(ConfigError, match=r"2\.39"):
+        child.check_programs()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="timeout"):
+        child.check_programs()
