@@ -187,9 +187,7 @@ URL_WORDS = ("base_url", "api_base", "azure_endpoint", "endpoint_url", "server_u
 
 def is_routed(keywords: dict[str, Value]) -> bool:
     """True if the call names a URL that is not written down literally."""
-    return any(
-        word in keywords and not isinstance(keywords[word], Const) for word in URL_WORDS
-    )
+    return any(word in keywords and not isinstance(keywords[word], Const) for word in URL_WORDS)
 
 
 def opaque_result(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
+import re
 from dataclasses import dataclass
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from gitsync.check.python.facts import ALSO_BRINGS, DISTRIBUTIONS, EXTRA_OF_PREFIX, facts
 from gitsync.check.python.imports import Importer
@@ -87,29 +89,32 @@ def brought(project: Project) -> tuple[set[str], set[str], bool]:
         if name == "osmosis-ai":
             has_sdk = True
             extras |= {normalised(e) for e in requirement.extras}
-    sdk: list[Requirement] = []
-    for text in facts().requires:
-        try:
-            sdk.append(Requirement(text))
-        except InvalidRequirement:
-            continue
     if has_sdk:
         pending = [*extras]
         while pending:
             extra = pending.pop()
-            for requirement in sdk:
-                if requirement.marker is None or f'"{extra}"' not in str(requirement.marker):
-                    continue
-                if normalised(requirement.name) == "osmosis-ai":
-                    new = {normalised(e) for e in requirement.extras} - extras
+            for name, wanted, brings in sdk_requirements():
+                if name == "osmosis-ai" and wanted == extra:
+                    new = set(brings) - extras
                     extras |= new
                     pending += new
-        for requirement in sdk:
-            if requirement.marker is None or any(
-                f'"{e}"' in str(requirement.marker) for e in extras
-            ):
-                declared.add(normalised(requirement.name))
+        for name, wanted, _ in sdk_requirements():
+            if wanted is None or wanted in extras:
+                declared.add(name)
     return declared, extras, has_sdk
+
+
+@functools.cache
+def sdk_requirements() -> tuple[tuple[str, str | None, tuple[str, ...]], ...]:
+    """(distribution, the extra that wants it, its own extras) of the SDK."""
+    out: list[tuple[str, str | None, tuple[str, ...]]] = []
+    for text in facts().requires:
+        requirement = Requirement(text)
+        found = re.search(r'extra == "([^"]+)"', text)
+        extra = normalised(found[1]) if found else None
+        brings = tuple(normalised(e) for e in sorted(requirement.extras))
+        out.append((normalised(requirement.name), extra, brings))
+    return tuple(out)
 
 
 def _provides(declared: set[str], module: str) -> bool:

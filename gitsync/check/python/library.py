@@ -155,6 +155,8 @@ def call_external(
     if function.kind == "c" and m.facts.class_facts(path).lineage:
         if "builtins.BaseException" in m.facts.class_facts(path).lineage:
             return m.new(InstanceObj(function, tuple(args)))
+    if function.kind == "c" and m.facts.class_facts(path).abstract:
+        raise m.error(frame, node, "TypeError", f"the abstract class {path} is instantiated")
     if path == "builtins.BaseException":
         return m.new(InstanceObj(function, tuple(args)))
     if any(path.startswith(prefix) for prefix in _DYNAMIC):

@@ -514,9 +514,7 @@ class Machine:
         """A value of a namespace, a union decided and remembered; None if it is not bound."""
         found = self.space(oid).values.get(name)
         if isinstance(found, Union):
-            found = found.options[
-                self.choose(len(found.options), found.place or self.at, name)
-            ]
+            found = found.options[self.choose(len(found.options), found.place or self.at, name)]
             target = self.state.change(oid)
             assert isinstance(target, Namespace)
             if found == UNBOUND:

@@ -190,7 +190,12 @@ def merge(
     return new
 
 
-def same(a: State, b: State) -> bool:
+def covered(a: State, b: State) -> bool:
+    """True if `b` allows all that `a` is: where `b` has a union, one of its options will do."""
+    return same(a, b, cover=True)
+
+
+def same(a: State, b: State, *, cover: bool = False) -> bool:
     """True if both worlds are alike, objects made in either taken for each other."""
     changed = []
     other = b.heap
@@ -198,7 +203,7 @@ def same(a: State, b: State) -> bool:
         theirs = other.get(oid)
         if theirs is not None and theirs is not obj:
             changed.append((obj, theirs))
-    return a.loaded == b.loaded and _Likeness(a, b).all(changed)
+    return a.loaded == b.loaded and _Likeness(a, b, cover).all(changed)
 
 
 def _refs(numbers: Any) -> Any:
@@ -212,7 +217,8 @@ class _Likeness:
 
     LIMIT = 4000
 
-    def __init__(self, a: State, b: State) -> None:
+    def __init__(self, a: State, b: State, cover: bool) -> None:
+        self.cover = cover
         self.a = a
         self.b = b
         self.pairs: dict[int, int] = {}
@@ -247,10 +253,20 @@ class _Likeness:
         return True
 
     def _mapping(self, left: dict[Any, Any], right: dict[Any, Any]) -> bool:
-        if len(left) != len(right):
+        if self.cover:
+            for key, theirs in right.items():
+                if isinstance(theirs, Union):
+                    mine = left.get(key, UNBOUND)
+                    if mine != theirs and not any(self._alike(mine, o) for o in theirs.options):
+                        return False
+                elif key not in left:
+                    return False
+        elif len(left) != len(right):
             return False
         for key, value in left.items():
             theirs = right.get(key)
+            if self.cover and isinstance(theirs, Union):
+                continue
             if theirs is None or not self._alike(value, theirs):
                 return False
         return True

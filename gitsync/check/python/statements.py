@@ -10,7 +10,7 @@ from functools import lru_cache
 from gitsync.check.python import classes, expressions, patterns, targets
 from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
 from gitsync.check.python.scopes import simple
-from gitsync.check.python.state import State, merge, same
+from gitsync.check.python.state import State, covered, merge
 from gitsync.check.python.values import (
     NONE,
     Const,
@@ -296,19 +296,19 @@ def _until_settled(
     seen: list[State] = []
     heads: list[Outcome] = []
     for number in range(2 * UNKNOWN_PASSES):
-        fresh = [o for o in live if not any(same(o.state, s) for s in seen)]
+        fresh = [o for o in live if not any(covered(o.state, s) for s in seen)]
         if not fresh:
             return heads, []
-        if number >= UNKNOWN_PASSES - 1 and seen:
+        if number >= UNKNOWN_PASSES and seen:
             fresh = [Outcome(_widen(m, seen[-1], o.state, node, frame)) for o in fresh]
-            fresh = [o for o in fresh if not any(same(o.state, s) for s in seen)]
+            fresh = [o for o in fresh if not any(covered(o.state, s) for s in seen)]
         for outcome in fresh:
             heads.append(Outcome(outcome.state.fork()))
             seen.append(outcome.state.fork())
         live = one_more(fresh)
         if not live:
             return heads, []
-    doubt = [o for o in live if not any(same(o.state, s) for s in seen)]
+    doubt = [o for o in live if not any(covered(o.state, s) for s in seen)]
     return heads, [Outcome(_widen(m, seen[-1], o.state, node, frame)) for o in doubt]
 
 

@@ -53,11 +53,41 @@ def first_mistake(tree: ast.Module, minor: int) -> Mistake | None:
     found: list[Mistake] = []
     stack: list[tuple[ast.AST, _Scope]] = [(tree, _Scope("module", None))]
     _future_imports(tree, found)
+    scopes: list[ast.AST] = []
+    declares = yields = False
     while stack:
         node, scope = stack.pop()
+        kind = type(node)
+        if kind in _LEAVES:
+            continue
         _check(node, scope, found, minor)
+        if kind in _SCOPED:
+            scopes.append(node)
+        elif kind is ast.Global or kind is ast.Nonlocal:
+            declares = True
+        elif kind is ast.Yield:
+            yields = True
         stack.extend(_children(node, scope))
+    for node in scopes:
+        if declares:
+            _scope_declarations(node, found)
+        if yields and isinstance(node, ast.AsyncFunctionDef):
+            _async_generator_return(node, found)
     return min(found) if found else None
+
+
+_LEAVES = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.alias})
+_SCOPED = frozenset({ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
+
+
+def _scope_declarations(node: ast.AST, found: list[Mistake]) -> None:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        args = node.args
+        names = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+        names |= {a.arg for a in (args.vararg, args.kwarg) if a is not None}
+        _declarations(node.body, names, found, module=False)
+    elif isinstance(node, ast.ClassDef | ast.Module):
+        _declarations(node.body, set(), found, module=isinstance(node, ast.Module))
 
 
 def _add(found: list[Mistake], node: ast.AST, reason: str) -> None:
@@ -195,11 +225,6 @@ def _function(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
         if name == "__debug__":
             _add(found, node, "cannot assign to __debug__")
         seen.add(name)
-    if isinstance(node, ast.Lambda):
-        return
-    _declarations(node.body, seen, found, module=False)
-    if isinstance(node, ast.AsyncFunctionDef):
-        _async_generator_return(node, found)
 
 
 def _own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
@@ -252,16 +277,6 @@ def _async_generator_return(node: ast.AsyncFunctionDef, found: list[Mistake]) ->
         for item in own:
             if isinstance(item, ast.Return) and item.value is not None:
                 _add(found, item, "'return' with value in async generator")
-
-
-def _class(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
-    if isinstance(node, ast.ClassDef):
-        _declarations(node.body, set(), found, module=False)
-
-
-def _module(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
-    if isinstance(node, ast.Module):
-        _declarations(node.body, set(), found, module=True)
 
 
 def _name(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
@@ -317,8 +332,6 @@ def _future_imports(tree: ast.Module, found: list[Mistake]) -> None:
 
 
 _RULES = {
-    ast.Module: _module,
-    ast.ClassDef: _class,
     ast.Return: _return,
     ast.Break: _loop_jump,
     ast.Continue: _loop_jump,

@@ -1,0 +1,1 @@
+"""Random rollouts, checked and really imported: the two must not contradict each other."""
