@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "serve"),
     "db": ("db", "app"),
 }
+INTERRUPTED = 130
 # typer ships its own click since 0.26 and used the other one before: take what it raises
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 _CLICK_ERROR: type[Exception] = _USAGE_ERROR.__bases__[0]
@@ -110,7 +111,7 @@ def run(args: list[str]) -> int:
         return _usage(e)
     except KeyboardInterrupt:
         output.complain("INTERRUPTED", "Interrupted.")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         # whoever reads has had enough; keep the interpreter from complaining at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -120,6 +121,8 @@ def run(args: list[str]) -> int:
             raise
         output.complain("INTERNAL", f"This is a bug in gitsync: {type(e).__name__}: {e}")
         return 1
+    if code == INTERRUPTED:  # typer makes Ctrl-C an exit code
+        output.complain("INTERRUPTED", "Interrupted.")
     return code if isinstance(code, int) else 0
 
 

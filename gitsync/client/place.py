@@ -8,6 +8,7 @@ checkout's workspace and token are used for the checkout's own server only.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +46,7 @@ class Place:
 def read_token(path: str) -> str:
     """A token from a file, or from standard input for `-`."""
     try:
-        if path == "-":
-            text = os.read(0, 4096).decode("utf-8", "replace")
-        else:
-            text = Path(path).read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise InvalidInput(f"The token file {path} cannot be read: {e}", field="token-file") from e
     token = text.strip()

@@ -21,8 +21,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from gitsync.cli import run
 from gitsync.client.place import Place
 
 TOKEN = "gs_token-of-the-test"
@@ -295,6 +297,24 @@ class Ran:
 
 
 def gitsync(*args: str, cwd: Path, env: dict[str, str] | None = None, given: str = "") -> Ran:
+    """Run a command line in this process: as `process` does, without the start of a Python."""
+    out, err = io.StringIO(), io.StringIO()
+    before = Path.cwd()
+    with (
+        mock.patch.dict(os.environ, home_env(cwd) | (env or {}), clear=True),
+        mock.patch.object(sys, "stdin", io.StringIO(given)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        os.chdir(cwd)
+        try:
+            code = run(list(args))
+        finally:
+            os.chdir(before)
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def process(*args: str, cwd: Path, env: dict[str, str] | None = None, given: str = "") -> Ran:
     """Run the installed command as a person would, with a home of its own."""
     done = subprocess.run(
         [str(GITSYNC), *args],

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.kit import BIN, GITSYNC, Ran, git, gitsync, home_env
+from tests.cli.kit import BIN, GITSYNC, Ran, git, gitsync, home_env, process
 
 IDENTITY = "demo--local/rollouts"
 ROLLOUT = "minimal-local"
@@ -110,13 +110,13 @@ def test_quickstart_says_what_was_published(live: Live) -> None:
 @pytest.mark.slow
 def test_quickstart_goes_on_with_what_is_there(tmp_path: Path) -> None:
     args = ["quickstart", "--data-dir", "d", "--port", "0", "--exit", "--json"]
-    first = gitsync(*args, cwd=tmp_path)
+    first = process(*args, cwd=tmp_path)
     assert first.code == 0, first.err
-    second = gitsync(*args, cwd=tmp_path)
+    second = process(*args, cwd=tmp_path)
     assert second.code == 0, second.err
     keys = ("token", "workspace", "commit_sha", "rollouts")
     assert [first.json[key] for key in keys] == [second.json[key] for key in keys]
-    told = gitsync(*args[:-1], cwd=tmp_path)
+    told = process(*args[:-1], cwd=tmp_path)
     assert told.code == 0 and f"clone {IDENTITY}" in told.out
 
 
