@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import posixpath
 
-from gitsync.check.python import calls, classes
+from gitsync.check.python import calls, classes, expressions
 from gitsync.check.python.facts import BASES, facts
 from gitsync.check.python.machine import REGISTRY, SYS_MODULES, SYS_PATH, Frame, Machine
 from gitsync.check.python.values import (
@@ -115,6 +115,9 @@ def of_external(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.AST) 
             return Const(owner.path.rpartition(".")[2])
         if name == "__module__":
             return Const(owner.path.rpartition(".")[0])
+        if name == "__abstractmethods__":
+            names = m.facts.class_facts(owner.path).abstract
+            return m.list_of([Const(n) for n in names], "frozenset")
         if name in ("__mro__", "__bases__"):
             mro = classes.mro_of(m, owner)
             parts = mro if name == "__mro__" else mro[1:2]
@@ -136,7 +139,7 @@ def _module_name(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.AST)
     kept = m.space(REGISTRY).values.get(f"attribute:{owner.path}.{name}")
     if kept is not None:
         return m.concrete(kept)
-    if m.importer.knows_all_names(owner.path) and not name.startswith("__"):
+    if m.importer.knows_all_names(owner.path, name) and not name.startswith("__"):
         raise m.error(
             frame, node, "AttributeError", f"the module {owner.path} has no attribute '{name}'"
         )
@@ -159,6 +162,8 @@ def of_module(
     hook = obj.values.get("__getattr__")
     if hook is not None:
         return calls.call(m, frame, m.concrete(hook), [Const(name)], {}, node)
+    if "\0star" in obj.values:
+        return Opaque(name, third=True)
     if name in ("__doc__", "__loader__", "__spec__", "__builtins__"):
         return Opaque()
     raise m.error(
@@ -444,6 +449,14 @@ def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST
 
 def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: ast.AST) -> None:
     """`owner.name = value`."""
+    if isinstance(owner, Unknown):
+        m.doubt(owner)
+        return
+    if owner == Ext("sys") and name == "path":
+        _set_path(m, frame, value, node)
+        return
+    if isinstance(owner, Ext):
+        _guard_external(m, frame, owner, name, node)
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, InstanceObj):
@@ -487,9 +500,26 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
         if classes.touches(m.state, value) or key in registry.values or isinstance(owner, Ext):
             m.store(REGISTRY, key, value)
         if isinstance(owner, Ext) and path in BASES.values():
-            m.store(
-                REGISTRY, "doubt", m.unknown(frame, node, "the SDK's own class is changed here")
-            )
+            m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))
+
+
+def _set_path(m: Machine, frame: Frame, value: Value, node: ast.AST) -> None:
+    """`sys.path = …`."""
+    items, rest = expressions.items_of(m, frame, value, node)
+    changed = m.state.change(SYS_PATH)
+    assert isinstance(changed, ListObj)
+    changed.items, changed.rest = list(items), rest
+
+
+_VITAL = frozenset({"builtins", "abc", "importlib", "sys", "types", "functools", "dataclasses"})
+
+
+def _guard_external(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.AST) -> None:
+    """Changing what everything stands on puts everything in doubt."""
+    if owner.kind == "c" and owner.path.startswith("builtins."):
+        raise m.error(frame, node, "TypeError", f"{owner.path} cannot be changed")
+    if owner.path in _VITAL and (owner.path != "sys" or name in ("modules", "meta_path")):
+        m.doubt(m.unknown(frame, node, f"{owner.path}.{name} is replaced"))
 
 
 def _rename(m: Machine, frame: Frame, owner: Ref, name: str, value: Value, node: ast.AST) -> None:

@@ -110,6 +110,8 @@ def call(
     m.tick()
     function = m.concrete(function)
     if isinstance(function, Unknown):
+        if any(classes.touches(m.state, v) for v in (*args, *keywords.values())):
+            m.doubt(function)
         return function
     if isinstance(function, Ref):
         obj = m.obj(function)
@@ -260,7 +262,12 @@ def run_function(
     kwrest: Value | None = None,
 ) -> tuple[Value, list[Value]]:
     """Execute a function's body; its result and what it yielded."""
-    if m.depth >= MAX_DEPTH or m.calling.count(id(obj.node)) >= SAME_FUNCTION:
+    me = id(obj.node)
+    again = [size for node_id, size in m.calling if node_id == me]
+    wandering = len(again) >= SAME_FUNCTION and len(m.state.path) > again[0]
+    if m.depth >= MAX_DEPTH or wandering:
+        if not wandering and m.overflow is None:
+            m.overflow = m.place(frame, node)
         return _not_worked_out(m, frame, ref, obj, args, keywords, node), [Opaque()]
     values = bind_arguments(m, frame, obj, args, keywords, node, rest, kwrest)
     info = owned(obj.node)
@@ -298,7 +305,7 @@ def run_function(
     )
     at = m.at
     m.depth += 1
-    m.calling.append(id(obj.node))
+    m.calling.append((me, len(m.state.path)))
     try:
         result = _body(m, inner, obj, at)
     finally:

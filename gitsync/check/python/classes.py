@@ -338,6 +338,14 @@ def exception_matches(m: Machine, value: Value, kind: Value) -> bool | None:
     return None if any(not isinstance(p, Ref | Ext) for p in lineage) else False
 
 
+def class_of(m: Machine, value: Value) -> Value:
+    """The class of an exception value."""
+    if isinstance(value, Ref):
+        obj = m.obj(value)
+        return obj.cls if isinstance(obj, InstanceObj) else value
+    return value if isinstance(value, Ext) else Ext("builtins.Exception", "c")
+
+
 def suppressed_exceptions(manager: Value) -> tuple[Value, ...] | None:
     """The exceptions that `contextlib.suppress(...)` swallows; None for other managers."""
     if isinstance(manager, Decorator) and manager.name == "suppress":
@@ -406,7 +414,8 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
         scope = Scope("class", owned(node).names)
         scope.declared_global = owned(node).declared_global
         scope.declared_nonlocal = owned(node).declared_nonlocal
-        qualname = frame.prefix + node.name
+        plain = getattr(node, "plain_name", node.name)
+        qualname = frame.prefix + plain
         if node.name in _declared_global(m, frame):
             qualname = node.name
         module = m.space(frame.module)
@@ -465,7 +474,8 @@ def _finish(
             value: Value = body.taint or m.unknown(frame, node, "the bases are not known")
         else:
             values = dict(body.values)
-            value = build(m, frame, node.name, bases, keywords, values, node)
+            plain = getattr(node, "plain_name", node.name)
+            value = build(m, frame, plain, bases, keywords, values, node)
         if isinstance(value, Ref):
             made = m.obj(value)
             if isinstance(made, ClassObj):
@@ -747,6 +757,15 @@ _FINAL = frozenset(
 )
 
 
+_SOLID = frozenset(
+    f"builtins.{n}"
+    for n in (
+        "int", "str", "bytes", "bytearray", "tuple", "list", "dict", "set", "frozenset", "float",
+        "complex", "type", "BaseException", "property", "super",
+    )
+)
+
+
 def _check_bases(
     m: Machine,
     frame: Frame,
@@ -759,6 +778,11 @@ def _check_bases(
     for base in bases:
         if isinstance(base, Ext) and base.path in _FINAL:
             raise m.error(frame, node, "TypeError", f"{base.path} cannot be a base class")
+    solid = {p for p in cls.mro if isinstance(p, Ext) and p.path in _SOLID}
+    solid -= {Ext(p) for s in solid for p in facts().class_facts(s.path).lineage}
+    if len(solid) > 1:
+        names = ", ".join(sorted(s.path.rpartition(".")[2] for s in solid))
+        raise m.error(frame, node, "TypeError", f"the bases {names} do not fit together")
     if Ext("typing.Protocol") in bases:
         for base in bases:
             ok = isinstance(base, Ext) and (
@@ -794,13 +818,13 @@ def _check_bases(
     for name in ("__subclasshook__",):
         if name in cls.values and any(is_component(m.state, b) for b in bases):
             reason = f"{cls.name} decides itself what its subclasses are"
-            m.store(REGISTRY, "doubt", m.unknown(frame, node, reason))
+            m.doubt(m.unknown(frame, node, reason))
     for part in cls.meta:
         obj2 = m.obj(part) if isinstance(part, Ref) else None
         if isinstance(obj2, ClassObj) and "__subclasscheck__" in obj2.values:
             if any(is_component(m.state, b) for b in bases):
                 reason = "the metaclass decides what its subclasses are"
-                m.store(REGISTRY, "doubt", m.unknown(frame, node, reason))
+                m.doubt(m.unknown(frame, node, reason))
 
 
 def _make_members(m: Machine, ref: Ref) -> None:

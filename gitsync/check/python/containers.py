@@ -217,7 +217,7 @@ def equal(m: Machine, left: Value, right: Value) -> bool | None:
     if isinstance(left, Const) and isinstance(right, Const):
         try:
             return bool(left.value == right.value)
-        except Exception:
+        except (TypeError, ValueError, RecursionError):
             return None
     if isinstance(left, TupleValue) and isinstance(right, TupleValue):
         if len(left.items) != len(right.items):
@@ -487,6 +487,9 @@ def set_item(
     m: Machine, frame: Frame, owner: Value, key: Value, value: Value, node: ast.AST
 ) -> None:
     """`owner[key] = value`."""
+    if isinstance(owner, Unknown):
+        m.doubt(owner)
+        return
     if isinstance(owner, Names):
         set_name(m, frame, owner, key, value, node)
         return

@@ -750,7 +750,7 @@ def leave_context(
         if method is not None:
             what: list[Value] = [NONE, NONE, NONE]
             if raised is not None:
-                what = [Opaque(), raised.value, Opaque()]
+                what = [classes.class_of(m, raised.value), raised.value, Opaque("traceback")]
             value = calls.call(m, frame, calls.bind(m, method, manager), what, {}, node)
             if isinstance(value, Coroutine):
                 value = calls.run_coroutine(m, frame, value, node)

@@ -8,6 +8,7 @@ from gitsync.check.python.attributes import SPECIAL
 from gitsync.check.python.facts import DISTRIBUTIONS, facts
 from gitsync.check.python.files import Files
 from gitsync.check.python.machine import (
+    REGISTRY,
     SYS_MODULES,
     SYS_PATH,
     Frame,
@@ -24,6 +25,7 @@ from gitsync.check.python.values import (
     Ext,
     InstanceObj,
     ListObj,
+    Method,
     ModuleObj,
     Namespace,
     Opaque,
@@ -123,10 +125,10 @@ class Importer:
         module.values = {
             "__name__": Const(name),
             "__package__": Const(package),
-            "__doc__": Opaque("str()"),
-            "__spec__": Opaque("spec"),
-            "__loader__": Opaque("loader"),
-            "__builtins__": Opaque("builtins"),
+            "__doc__": NONE,
+            "__spec__": Method(NONE, "spec"),
+            "__loader__": Method(NONE, "loader"),
+            "__builtins__": Method(NONE, "builtins"),
         }
         if path is not None:
             module.values["__file__"] = Const(f"{ROOT}/{path}")
@@ -168,6 +170,10 @@ class Importer:
         if frame.lazy_annotations:
             m.state = state
             m.store(ref.oid, "\0lazy", Const(True))
+        docstring = ast.get_docstring(tree, clean=False)
+        if docstring is not None:
+            m.state = state
+            m.store(ref.oid, "__doc__", Const(docstring))
         self.chain += 1
         guards, m.guards = m.guards, 0
         try:
@@ -370,6 +376,8 @@ class Importer:
                 return found
             if obj.taint is not None:
                 return obj.taint
+            if "\0star" in obj.values and "__all__" not in obj.values:
+                return Opaque(name, third=True)
             hook = obj.values.get("__getattr__")
             if hook is not None:
                 try:
@@ -396,7 +404,7 @@ class Importer:
             return found
         if f"{module.path}.{name}" in self.facts.modules:
             return None
-        if self.knows_all_names(module.path):
+        if self.knows_all_names(module.path, name):
             return None
         return Ext(f"{module.path}.{name}")
 
@@ -408,6 +416,9 @@ class Importer:
         known = self.facts.modules.get(module)
         if known is None:
             return None
+        kept = self.m.read(REGISTRY, f"attribute:{path}")
+        if kept is not None:
+            return kept
         if path in self.facts.modules and name not in known["names"]:
             ours = path.startswith("osmosis_ai")
             return Ext(path, "m") if not ours or path in self.m.state.loaded else None
@@ -433,14 +444,14 @@ class Importer:
             return Opaque(canonical) if kind != "c" else Ext(canonical, "c")
         return Ext(canonical, kind)
 
-    def knows_all_names(self, module: str) -> bool:
+    def knows_all_names(self, module: str, name: str) -> bool:
         """True if a name that the data lacks certainly does not exist."""
         known = self.facts.modules.get(module)
         if known is None or known.get("opaque"):
             return False
         if module.startswith("osmosis_ai"):
             return True
-        return self.m.minor == 12
+        return self.m.minor == 12 and not name.startswith("_")
 
     def _star(
         self, frame: Frame, state: State, module: Value, name: str, node: ast.ImportFrom
@@ -467,13 +478,12 @@ class Importer:
                 if obj.taint is not None:
                     return self._taint(frame, state, obj.taint)
                 names = [n for n in obj.values if not n.startswith(("_", "\0"))]
+                if "\0star" in obj.values:
+                    m.store(frame.module, "\0star", Const(name))
         elif isinstance(module, Unknown):
             return self._taint(frame, state, module)
         else:
             # Names of a third-party package: harmless ones, but which is not known.
-            space = m.state.change(frame.module)
-            assert isinstance(space, Namespace)
-            space.values.setdefault("\0star", Const(name))
             m.store(frame.module, "\0star", Const(name))
             return [Outcome(m.state)]
         live = [Outcome(state)]

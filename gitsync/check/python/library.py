@@ -159,6 +159,12 @@ def call_external(
         raise m.error(frame, node, "TypeError", f"the abstract class {path} is instantiated")
     if path == "builtins.BaseException":
         return m.new(InstanceObj(function, tuple(args)))
+    if path.startswith(("sys.meta_path", "sys.path_hooks")):
+        m.doubt(m.unknown(frame, node, "the import system is changed"))
+    if path in ("threading.Thread", "threading.Timer") and any(
+        isinstance(v, Ref | Bound | Partial) and classes.touches(m.state, v) for v in everything
+    ):
+        m.doubt(m.unknown(frame, node, "a thread runs code beside the import"))
     if any(path.startswith(prefix) for prefix in _DYNAMIC):
         if path.startswith("importlib.") and _harmless_importlib(path):
             return Opaque(f"{path}()")
@@ -268,7 +274,9 @@ def _import_function(
     """`__import__(name)`."""
     name = args[0] if args else keywords.get("name", NONE)
     if not isinstance(name, Const) or not isinstance(name.value, str):
-        return m.unknown(frame, node, "the module that __import__ loads is not known")
+        cause = m.unknown(frame, node, "the module that __import__ loads is not known")
+        m.doubt(cause)
+        return cause
     level = args[4] if len(args) > 4 else keywords.get("level", Const(0))
     if level != Const(0):
         return m.unknown(frame, node, "__import__ with a level")
@@ -286,7 +294,9 @@ def _import_module(
     """`importlib.import_module(name, package)`."""
     name = args[0] if args else keywords.get("name", NONE)
     if not isinstance(name, Const) or not isinstance(name.value, str):
-        return m.unknown(frame, node, "the module that import_module loads is not known")
+        cause = m.unknown(frame, node, "the module that import_module loads is not known")
+        m.doubt(cause)
+        return cause
     text = name.value
     if text.startswith("."):
         package = args[1] if len(args) > 1 else keywords.get("package", NONE)
@@ -462,6 +472,24 @@ def _subclass(m: Machine, cls: Value, kind: Value) -> Value:
         ):
             return Opaque("bool()")
     return FALSE
+
+
+def _is_class(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    return _isinstance(m, frame, [*args[:1], Ext("builtins.type", "c")], {}, node)
+
+
+def _is_abstract(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = args[0] if args else NONE
+    if isinstance(value, Ext) and value.kind == "c":
+        return Const(bool(m.facts.class_facts(value.path).abstract))
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, ClassObj) and not classes.has_opaque_base(m, value):
+        return Const(bool(obj.abstract))
+    return Opaque("bool()") if isinstance(value, Opaque | Unknown) else FALSE
 
 
 def _issubclass(
@@ -1103,6 +1131,9 @@ FRAME_CALLS: dict[str, Rule] = {
 }
 RULES: dict[str, Rule] = {
     "builtins.type": _type,
+    "abc.ABCMeta": _type,
+    "inspect.isclass": _is_class,
+    "inspect.isabstract": _is_abstract,
     "builtins.isinstance": _isinstance,
     "builtins.issubclass": _issubclass,
     "builtins.len": _len,
@@ -1143,6 +1174,11 @@ RULES: dict[str, Rule] = {
     "sys.exit": _exit,
     "os._exit": _exit,
     "os.abort": _exit,
+    "os.execv": _exit,
+    "os.execve": _exit,
+    "os.execvp": _exit,
+    "os.execvpe": _exit,
+    "os.execl": _exit,
     "pathlib.Path": _path,
     "pathlib.PurePath": _path,
     "pathlib.PosixPath": _path,

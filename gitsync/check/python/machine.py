@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MAX_RUNS = 96
 KEEP_APART = 8
 MAX_WORLDS = 24
-MAX_DEPTH = 60
+MAX_DEPTH = 220
 MAX_STEPS = 600_000
 
 SYS_MODULES = 1
@@ -185,7 +185,7 @@ class Machine:
         self.seen = Seen()
         self.importer: Importer
         self.facts = facts()
-        self.calling: list[int] = []
+        self.calling: list[tuple[int, int]] = []
         self.awaiting = 0
 
     # -- budget ------------------------------------------------------------------------------
@@ -255,6 +255,11 @@ class Machine:
         if label:
             key = (id(node), label, self.next_oid)
             self.next_oid = self.arms.setdefault(key, max(self.top_oid, self.next_oid))
+
+    def doubt(self, cause: Unknown) -> None:
+        """From here on anything may be bound anywhere."""
+        if "doubt" not in self.space(REGISTRY).values:
+            self.store(REGISTRY, "doubt", cause)
 
     def list_of(self, items: list[Value], kind: str = "list", rest: Value | None = None) -> Ref:
         """A new list-like object."""
@@ -488,6 +493,8 @@ class Machine:
             return self._settle(frame.module, name, found, frame, node)
         if module.taint is not None:
             return module.taint
+        if "\0star" in module.values and name not in self.facts.builtins:
+            return Opaque(name, third=True)
         kind = self.facts.builtins.get(name)
         if kind is not None:
             return builtin(name, kind)

@@ -113,7 +113,7 @@ def _text_method(
             return Opaque()
         try:
             result = getattr(value, name)(*flat)
-        except Exception:
+        except (TypeError, ValueError, LookupError, OverflowError):
             return Opaque()
         if isinstance(result, list):
             return m.list_of([Const(r) for r in result])
@@ -441,12 +441,12 @@ def register(m: Machine, frame: Frame, target: Value, value: Value, node: ast.AS
             m.store(REGISTRY, key, TupleValue((*items, value)))
         elif not isinstance(value, Opaque):
             if isinstance(value, Unknown):
-                m.store(REGISTRY, "doubt", value)
+                m.doubt(value)
             else:
                 raise m.error(frame, node, "TypeError", "only classes can be registered")
         else:
             doubt = m.unknown(frame, node, "an unknown class is registered")
-            m.store(REGISTRY, "doubt", doubt)
+            m.doubt(doubt)
     return value
 
 

@@ -220,6 +220,11 @@ def agree(worlds: list[World], role: str) -> Agreed:
         answers.append(("fail", "import") if world.raised else world.roles[role].answer)
     first = answers[0]
     for world, answer in zip(worlds, answers, strict=True):
+        registry = world.state.heap.get(REGISTRY)
+        if world.raised is not None and isinstance(registry, Namespace):
+            cause = registry.values.get("doubt")
+            if isinstance(cause, Unknown):
+                return Agreed("doubt", "", cause.place, cause.reason)
         if answer[0] == "doubt" and world.roles:
             doubt = world.roles[role].doubt
             if doubt is not None:

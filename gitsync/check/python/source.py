@@ -14,6 +14,7 @@ import tokenize
 import warnings
 
 from gitsync.check.python.files import Files
+from gitsync.check.python.mangling import mangle
 from gitsync.check.python.syntax_rules import first_mistake
 from gitsync.model import CheckOptions
 from gitsync.text import printable
@@ -137,6 +138,13 @@ def _tokens(text: str, limit: int) -> int:
     return count
 
 
+# Codecs that no source is written in, some of them very slow on purpose-made input.
+_ODD = frozenset(
+    """punycode idna unicode_escape raw_unicode_escape utf_7 utf7 u7 unicode_1_1_utf_7 undefined
+    mbcs oem""".split()
+)
+
+
 def _decode(data: bytes, path: str) -> str:
     """Text as Python decodes source: byte order mark, coding cookie, else UTF-8."""
     if b"\0" in data:
@@ -146,6 +154,8 @@ def _decode(data: bytes, path: str) -> str:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
         raise Refused("syntax-error", path, 1, 1, str(error)) from None
+    if encoding.replace("-", "_").lower() in _ODD:
+        raise Refused(TOO_NEW, path, 1, 1, f"it is encoded as {encoding}")
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -153,9 +163,12 @@ def _decode(data: bytes, path: str) -> str:
         raise Refused(
             "syntax-error", path, line, 1, f"the file cannot be decoded as {encoding}"
         ) from None
-    except Exception as error:  # codecs raise what they like
+    except (LookupError, ValueError, TypeError, AssertionError) as error:
         raise Refused("syntax-error", path, 1, 1, f"{type(error).__name__} decoding") from None
     return text
+
+
+_PRIVATE = re.compile(r"(?<!\w)__(?!\w*__\b)\w")
 
 
 def _parse(text: str, path: str, minor: int) -> ast.Module:
@@ -180,6 +193,8 @@ def _parse(text: str, path: str, minor: int) -> ast.Module:
         raise Refused("too-complex", path, 1, 1, "nested too deeply") from None
     except ValueError as error:
         raise Refused("syntax-error", path, 1, 1, printable(str(error), limit=200)) from None
+    if _PRIVATE.search(newline):
+        mangle(tree)
     mistake = first_mistake(tree, minor)
     if mistake is not None:
         line, column, reason = mistake
