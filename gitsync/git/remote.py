@@ -31,13 +31,20 @@ _REF_BYTES = 1024
 
 
 def is_ref(name: str) -> bool:
-    """True for a full branch ref that git itself would accept as a name."""
+    """True for a full branch ref that git itself would accept as a name, if it is UTF-8.
+
+    Other names have no text that a row, an answer or a person could hold.
+    """
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        return False
     return (
         name.startswith("refs/heads/")
         and not name.startswith("refs/heads/.")
         and len(name) > len("refs/heads/")
         and not _REF_BAD.search(name)
-        and len(name.encode("utf-8", "surrogateescape")) <= _REF_BYTES
+        and size <= _REF_BYTES
     )
 
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from gitsync.errors import Conflict, LimitExceeded
 from gitsync.git.pushes import Pushed
+from gitsync.git.remote import is_ref
 from gitsync.instance import Instance
 from gitsync.records import Delivery, Trigger, Workspace, WorkspaceState
 from gitsync.store import Connection, commits, events, new_id, syncs, turns, workspaces
@@ -105,6 +106,8 @@ def _not_watched(instance: Instance, workspace: Workspace, ref: str | None) -> s
     shown = printable(ref, limit=200)
     if not ref.startswith("refs/heads/"):
         return f"{shown} is no branch."
+    if not is_ref(ref):
+        return f"{shown} is no valid name of a branch."
     if workspace.watch == "all":
         return None
     watched = workspace.chosen_branch or workspace.default_branch
@@ -167,6 +170,8 @@ def after_push(instance: Instance, workspace: Workspace, pushed: Pushed) -> int 
 
 def is_followed(workspace: Workspace, ref: str) -> bool:
     """True if a push to this branch of an embedded repository will be published."""
+    if not is_ref(ref):
+        return False
     if workspace.watch == "all":
         return True
     watched = workspace.chosen_branch or workspace.default_branch
