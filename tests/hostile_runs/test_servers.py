@@ -214,6 +214,9 @@ def test_redirects_are_not_followed_and_carry_no_credential_away(tmp_path, repo)
         remotes = {
             name: stack.enter_context(servers.Redirect(**more)) for name, more in kinds.items()
         }
+        for remote in remotes.values():
+            if remote.inner is not None:
+                remote.inner._loop.close()  # made for a server of its own, which it is not
         # even a catcher whose port is allowed must not be reached
         allowed = [f"127.0.0.1:{s.port}" for s in (catcher, *remotes.values())]
         service = stack.enter_context(
