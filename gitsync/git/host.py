@@ -386,18 +386,37 @@ async def _unless_gone[T](
 
 @asynccontextmanager
 async def _locked(repo: Path, wait: float) -> AsyncIterator[int]:
-    """The repository's lock, shared with other pushes; its descriptor goes to the child."""
+    """The repository's lock, shared with other pushes; its descriptor goes to the child.
+
+    Whoever finds nobody else there first removes what a killed git left: a stale lock file of a
+    branch would refuse every later push to it.
+    """
     lock = RepoLock(repo)
     end = asyncio.get_running_loop().time() + wait
     while True:
-        try:
+        with suppress(RepositoryBusy):
+            fd = await _alone(lock, repo)
+            break
+        with suppress(RepositoryBusy):
             fd = lock.take(shared=True)
             break
-        except RepositoryBusy:
-            if asyncio.get_running_loop().time() > end:
-                raise Refused(503, "gitsync: the repository is busy; push again.") from None
-            await asyncio.sleep(0.05)
+        if asyncio.get_running_loop().time() > end:
+            raise Refused(503, "gitsync: the repository is busy; push again.")
+        await asyncio.sleep(0.02)
     try:
         yield fd
     finally:
         os.close(fd)
+
+
+async def _alone(lock: RepoLock, repo: Path) -> int:
+    fd = lock.take()
+    cleaning = asyncio.ensure_future(asyncio.to_thread(remove_leftovers, repo))
+    try:
+        await asyncio.shield(cleaning)
+        lock.share(fd)
+    except BaseException:
+        await asyncio.wait([cleaning])  # the lock is given back only when nobody removes any more
+        os.close(fd)
+        raise
+    return fd

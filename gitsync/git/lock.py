@@ -48,3 +48,7 @@ class RepoLock:
                         f"Another process still works on {self.path.stem}; try again later."
                     ) from None
                 time.sleep(0.02)
+
+    def share(self, fd: int) -> None:
+        """Turn an exclusive lock into a shared one."""
+        fcntl.flock(fd, fcntl.LOCK_SH)

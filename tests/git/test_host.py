@@ -461,3 +461,30 @@ def test_a_missing_repository_is_an_error_of_the_server(one):
     client.request("GET", "/none.git/info/refs?service=git-upload-pack")
     assert client.getresponse().status == 500
     client.close()
+
+
+def test_a_stale_lock_of_a_killed_git_does_not_refuse_pushes(one, tmp_path):
+    repo = one.root / "demo.git"
+    work = checkout(tmp_path / "work")
+    git("push", "-q", one.url(), "HEAD:main", cwd=work)
+    for name in ("refs/heads/main.lock", "HEAD.lock", "packed-refs.lock"):
+        (repo / name).touch()
+    commit(work, {"x": "1"})
+    git("push", "-q", one.url(), "HEAD:main", cwd=work)
+    assert not list(repo.rglob("*.lock"))
+    with RepoLock(repo).held(shared=True):
+        (repo / "refs/heads/main.lock").touch()
+        commit(work, {"x": "2"})
+        said = git("push", one.url(), "HEAD:main", cwd=work, check=False)
+        assert "failed to update ref" in said or "cannot lock ref" in said, said
+
+
+def test_pushes_at_once(one, tmp_path):
+    work = checkout(tmp_path / "work")
+    git("push", "-q", one.url(), "HEAD:main", cwd=work)
+    clients = [
+        subprocess.Popen(["git", "push", "-q", one.url(), f"HEAD:refs/heads/b{n}"], cwd=work)
+        for n in range(8)
+    ]
+    assert [c.wait(60) for c in clients] == [0] * 8
+    assert len(git("ls-remote", "--heads", one.url(), cwd=work).splitlines()) == 9
