@@ -16,7 +16,7 @@ from gitsync.git.address import AddressPolicy
 from gitsync.git.remote import Network
 from gitsync.pool import Pool
 from gitsync.settings import Settings
-from gitsync.signals import Signals, Waker
+from gitsync.signals import ALONE_S, ELSEWHERE_S, Signals, Waker
 from gitsync.store import Database, Sealer, migrate, new_id
 from gitsync.store.seal import new_key
 
@@ -166,7 +166,8 @@ def open_instance(
         make_network(settings),
         make_bucket(settings),
     )
-    signals = Signals()
+    is_alone = settings.sqlalchemy_url.startswith("sqlite")
+    signals = Signals(pause_s=ALONE_S if is_alone else ELSEWHERE_S)
     database = Database(settings.sqlalchemy_url, after_commit=signals.notify)
     migrate.upgrade(database, now=now())
     pool = Pool(

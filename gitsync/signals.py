@@ -10,7 +10,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-ELSEWHERE_S = 0.5  # how often to look whether another process committed something
+# how often to look whether another process committed something: a server, or a command
+ELSEWHERE_S, ALONE_S = 0.5, 2.0
 
 
 class Waker:
@@ -28,7 +29,8 @@ class Waker:
 class Signals:
     """A broadcast: `notify` wakes everybody who waits at that moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pause_s: float = ELSEWHERE_S) -> None:
+        self._pause_s = pause_s
         self._lock = threading.Lock()
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
@@ -60,7 +62,7 @@ class Signals:
                 if found is not None or left <= 0:
                     return found
                 try:
-                    await asyncio.wait_for(event.wait(), min(left, ELSEWHERE_S))
+                    await asyncio.wait_for(event.wait(), min(left, self._pause_s))
                 except TimeoutError:
                     continue
             finally:

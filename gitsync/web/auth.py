@@ -140,6 +140,14 @@ def identify(instance: Instance, secret: str) -> Caller:
     return Caller(token, user)
 
 
+def is_still_known(instance: Instance, caller: Caller) -> bool:
+    """False once the token was revoked or has expired: for answers that go on and on."""
+    with instance.database.read() as db:
+        token = people.get_token(db, caller.token.id)
+    is_over = token.expires_at is not None and token.expires_at <= instance.now()
+    return token.revoked_at is None and not is_over
+
+
 def authenticate(request: Request) -> None:
     """Find out who calls; routes do it before anything else (see `idempotency`)."""
     header = request.headers.get("authorization")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
@@ -11,16 +13,25 @@ import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from sse_starlette import EventSourceResponse
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import GitSyncError, InvalidInput
 from gitsync.instance import Instance
 from gitsync.records import Event, Role
 from gitsync.store import events, workspaces
 from gitsync.web import shapes, wire
 from gitsync.web.answers import Responses, may
-from gitsync.web.auth import Caller, CallerDep, InstanceDep, Waits, check_access
+from gitsync.web.auth import (
+    Caller,
+    CallerDep,
+    InstanceDep,
+    TokenRevoked,
+    Waits,
+    check_access,
+    is_still_known,
+)
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Wait
 
+log = logging.getLogger(__name__)
 router = APIRouter(tags=["events"], route_class=IdempotentRoute)
 
 _BOTH: Responses = {
@@ -141,6 +152,8 @@ async def _events(
     after: int,
 ) -> AsyncIterator[dict[str, str]]:
     waits: Waits = request.app.state.waits
+    loop = asyncio.get_running_loop()
+    checked = loop.time()
     try:
         found, is_lost = await anyio.to_thread.run_sync(_after, instance, scope, after)
         if is_lost:
@@ -155,14 +168,20 @@ async def _events(
                     "id": str(event.id),
                     "data": json.dumps(wire.event_json(event)),
                 }
-            if len(found) < BATCH:
-                late = await instance.signals.wait_for(
-                    partial(_found, instance, scope, after), seconds=ROUND_S
-                )
-                found = late or []
-                if not found:
-                    scope = await anyio.to_thread.run_sync(_scope, instance, caller, workspace)
-            else:
-                found, _ = await anyio.to_thread.run_sync(_after, instance, scope, after)
+            if loop.time() - checked >= ROUND_S:
+                checked = loop.time()
+                scope = await anyio.to_thread.run_sync(_still, instance, caller, workspace)
+            late = await instance.signals.wait_for(
+                partial(_found, instance, scope, after), seconds=ROUND_S
+            )
+            found = late or []
+    except GitSyncError as e:  # revoked, or no member any more: the client learns it when it asks
+        log.info("stream ended token=%s code=%s", caller.token.id, e.code)
     finally:
         waits.leave(caller.token.id)
+
+
+def _still(instance: Instance, caller: Caller, workspace: str | None) -> list[str] | None:
+    if not is_still_known(instance, caller):
+        raise TokenRevoked("This token was revoked or has expired.")
+    return _scope(instance, caller, workspace)

@@ -12,7 +12,7 @@ from gitsync.instance import Instance
 from gitsync.records import Role, SyncStatus, Workspace
 from gitsync.store import syncs
 from gitsync.sync import triggers
-from gitsync.sync.trace import commit_status, is_settled
+from gitsync.sync.trace import commit_mark, commit_status, is_settled
 from gitsync.web import shapes, wire
 from gitsync.web.auth import CallerDep, InstanceDep, MemberOf, Needs, ReaderOf, Waits
 from gitsync.web.idempotency import IdempotentRoute
@@ -101,10 +101,14 @@ async def show_commit(
 ) -> dict[str, Any]:
     """Why a commit is live, or not; an unknown one makes the service look at the remote."""
     asked = False
+    last: tuple[tuple[object, ...], dict[str, Any]] | None = None
 
     def look() -> dict[str, Any]:
-        nonlocal asked
-        status = commit_status(instance, workspace.id, sha)
+        nonlocal asked, last
+        mark = commit_mark(instance, workspace.id, sha)
+        if last is None or last[0] != mark:
+            last = mark, commit_status(instance, workspace.id, sha)
+        status = last[1]
         if wait > 0 and status["state"] in ("unknown", "unreachable") and not asked:
             asked = triggers.request_look(instance, workspace.id)
         return status
