@@ -11,7 +11,7 @@ import typer
 
 from gitsync.cli import output
 from gitsync.cli.options import JsonOption, ServerOption, TokenOption, place_of
-from gitsync.client.clone import clone as clone_workspace
+from gitsync.client.cloning import clone as clone_workspace
 
 
 def clone(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gitsync.cli import output
 from gitsync.client.failures import NotAuthorised
-from gitsync.client.place import Place, find_place
-from gitsync.client.server import Server
 from gitsync.errors import InvalidInput
+
+if TYPE_CHECKING:  # commands without a server do not load an HTTP client
+    from gitsync.client.place import Place
+    from gitsync.client.server import Server
 
 ServerOption = Annotated[
     str | None,
@@ -48,6 +50,8 @@ def place_of(
     server: str | None, token_file: str | None, workspace: str | None = None, *, token: bool = True
 ) -> Place:
     """Where the command works; without a token the error says how to get one."""
+    from gitsync.client.place import find_place
+
     place = find_place(server=server, workspace=workspace, token_file=token_file)
     if token and place.token is None:
         raise NotAuthorised(f"You are not signed in to {place.server}.", status=401)

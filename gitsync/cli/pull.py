@@ -9,7 +9,7 @@ import typer
 
 from gitsync.cli import output
 from gitsync.cli.options import JsonOption, ServerOption, TokenOption, WorkspaceOption, place_of
-from gitsync.client.pull import pull as pull_artifact
+from gitsync.client.artifact import pull as pull_artifact
 from gitsync.client.selector import Selector, parse_digest
 from gitsync.errors import GitSyncError
 

@@ -93,13 +93,33 @@ def test_status_starts_without_the_servers_libraries(tmp_path: Path) -> None:
     assert "cannot be reached" in done.stderr
 
 
+def test_commands_without_a_server_load_no_http_client(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom gitsync.cli import run\nrun(['template', 'list'])\n"
+        "print('httpx' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
+
+
+def test_the_client_is_importable_by_its_names() -> None:
+    from gitsync import client
+
+    for name in client.__all__:
+        assert getattr(client, name).__module__.startswith("gitsync.client.")
+    with pytest.raises(AttributeError):
+        _ = client.nothing
+
+
 def test_a_bug_is_told_in_json_and_shown_in_full_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(**_options: Any) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("gitsync.cli.options.find_place", broken)
+    monkeypatch.setattr("gitsync.client.place.find_place", broken)
     ran = gitsync("token", "list", "--json", cwd=tmp_path)
     assert (ran.code, ran.error["code"]) == (1, "INTERNAL") and "boom" in ran.error["message"]
     with pytest.raises(RuntimeError):

@@ -17,7 +17,7 @@ from gitsync.client import (
     ServerUnreachable,
     TargetExists,
 )
-from gitsync.client.pull import pull
+from gitsync.client.artifact import pull
 from gitsync.client.selector import Selector
 from gitsync.errors import InvalidInput
 from tests.cli.kit import WORKSPACE, Stage, gitsync, special, tar_of
