@@ -28,7 +28,7 @@ from gitsync.cli.options import JsonOption
 from gitsync.errors import InvalidInput
 from gitsync.model import Finding
 from gitsync.template import select_workspace
-from gitsync.template.catalogue import Starter, builtin
+from gitsync.template.catalogue import builtin
 from gitsync.template.disk import DiskTree
 from gitsync.template.plan import Plan
 from gitsync.template.selection import use_starter
@@ -119,22 +119,12 @@ def parse_set(values: list[str] | None) -> dict[str, str]:
     return out
 
 
-def _starter_json(starter: Starter) -> dict[str, Any]:
-    return {
-        "name": starter.name,
-        "description": starter.description,
-        "extras": list(starter.extras),
-        "parameters": starter.parameters.schema(),
-        "next_steps": list(starter.at(starter.next_steps, starter.name)),
-    }
-
-
 @template_app.command("list")
 def list_starters(as_json: JsonOption = False) -> None:
     """The starters that can be applied."""
     starters = builtin().starters.values()
     if as_json:
-        items = [_starter_json(s) for s in starters]
+        items = [s.to_json() for s in starters]
         output.emit({"schema_version": 1, "items": items, "total_count": len(items)})
         return
     for starter in starters:
@@ -146,7 +136,7 @@ def show_starter(name: str, as_json: JsonOption = False) -> None:
     """One starter with its parameters."""
     starter = builtin().starter(name)
     if as_json:
-        output.emit({"schema_version": 1, **_starter_json(starter)})
+        output.emit({"schema_version": 1, **starter.to_json()})
         return
     output.say(f"{starter.name}: {starter.description}")
     for parameter in starter.parameters.items:

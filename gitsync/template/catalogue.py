@@ -18,7 +18,7 @@ from typing import Any
 
 from gitsync.errors import NotFound
 from gitsync.template.files import MAX_FILE_BYTES, check_link, check_path
-from gitsync.template.parameters import Parameters
+from gitsync.template.parameters import Parameters, Value, as_text
 from gitsync.template.render import TemplateBroken
 from gitsync.template.toml import read_toml
 from gitsync.text import printable
@@ -56,6 +56,24 @@ class Starter:
     next_steps: tuple[str, ...]
     parameters: Parameters
     renames: Mapping[str, str] = field(default_factory=dict)
+    when: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The wire form, with the JSON Schema of the parameters."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "extras": list(self.extras),
+            "parameters": self.parameters.schema(),
+            "next_steps": list(self.at(self.next_steps, self.name)),
+        }
+
+    def wants(self, path: str, values: Mapping[str, Value]) -> bool:
+        """True unless a parameter says that the source file at `path` is not to be written."""
+        for pattern, (name, text) in self.when.items():
+            if path == pattern.replace("{rollout}", self.name):
+                return as_text(values[name]) == text
+        return True
 
     def owns(self, path: str) -> bool:
         """True if the source file at `path` belongs to this starter alone."""
@@ -178,7 +196,11 @@ def _starter(manifest: Mapping[str, Any], path: str) -> Starter:
         next_steps=_strings(manifest, "next_steps"),
         parameters=Parameters.parse(manifest.get("parameters", {})),
         renames=manifest.get("renames", {}),
+        when={p: (t["parameter"], t["is"]) for p, t in manifest.get("when", {}).items()},
     )
+    declared = {p.name for p in starter.parameters.items}
+    if any(name not in declared for name, _ in starter.when.values()):
+        raise TemplateBroken(f"{path}: a file depends on a parameter that is not declared.")
     renamed = (*starter.renames, *starter.renames.values())
     for pattern in (*starter.owned, *starter.files, *starter.shared, *renamed):
         check_path(pattern.replace("{rollout}", "x"))

@@ -10,6 +10,7 @@ back; what cannot be brought back without destroying something newer stays in th
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -28,6 +29,7 @@ from gitsync.tree import Kind
 
 _PREPARED, _DONE = "journal.json", "done.json"
 _SYNC_ALL = 200  # above so many files one sync of everything is cheaper than one per file
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _MAX_JOURNAL = 16 * 1024 * 1024
 
 
@@ -275,7 +277,19 @@ def _link(source: int, old: str, target: int, new: str) -> None:
     elif stat.S_ISLNK(mode):
         os.symlink(os.readlink(old, dir_fd=source), new, dir_fd=target)
     else:
-        os.link(old, new, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+        try:
+            os.link(old, new, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+        except OSError as e:
+            if e.errno not in _NO_LINKS:
+                raise
+            _move(source, old, target, new)
+
+
+def _move(source: int, old: str, target: int, new: str) -> None:
+    """For file systems without hard links: a look before the move, in place of the kernel's."""
+    if _side(target, new) is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
+    os.rename(old, new, src_dir_fd=source, dst_dir_fd=target)
 
 
 def _drop_empty_folders(top: int, moves: list[_Move]) -> None:
@@ -349,10 +363,8 @@ def _is_ours(journal: int, move: _Move, folder: int, name: str) -> bool:
         staged = os.stat(f"new-{move.number}", dir_fd=journal, follow_symlinks=False)
         there = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return False
-    if stat.S_ISLNK(staged.st_mode):
-        return _side(folder, name) == move.new
-    return os.path.samestat(staged, there)
+        return _side(folder, name) == move.new  # it was moved, not linked
+    return os.path.samestat(staged, there) or _side(folder, name) == move.new
 
 
 def _untake(top: int, journal: int, move: _Move) -> bool:

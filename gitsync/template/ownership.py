@@ -1,6 +1,6 @@
 """`.osmosis/template.json`: which paths the template manages and which it only adds.
 
-Promise: an absent or damaged file means the lists of the shipped template; a path that matches
+Promise: an absent or damaged file means the lists of the template itself; a path that matches
 both lists is managed.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from gitsync.template.catalogue import builtin
+from gitsync.template.catalogue import Catalogue
 from gitsync.template.globs import Globs
 from gitsync.tree import Tree
 
@@ -33,8 +33,8 @@ class Ownership:
         return not self.managed.covers(path) and self.additive.covers(path)
 
 
-def read_ownership(tree: Tree) -> Ownership:
-    """The lists that hold for this tree."""
+def read_ownership(tree: Tree, catalogue: Catalogue) -> Ownership:
+    """The lists that hold for this tree; those of the catalogue if it has no good ones."""
     managed: object = None
     additive: object = None
     entry = tree.entry(OWNERSHIP_PATH)
@@ -44,7 +44,6 @@ def read_ownership(tree: Tree) -> Ownership:
             managed, additive = data.get("overwriteManaged"), data.get("additive")
         except (ValueError, RecursionError, AttributeError):
             managed = additive = None
-    catalogue = builtin()
     return Ownership(_globs(managed, catalogue.managed), _globs(additive, catalogue.additive))
 
 

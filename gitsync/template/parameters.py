@@ -19,9 +19,16 @@ type Value = str | int | float | bool
 
 _TYPES: dict[str, type] = {"string": str, "integer": int, "number": float, "boolean": bool}
 _KEYS = {
-    "type", "title", "description", "default", "pattern", "enum", "minimum", "maximum",
+    "type",
+    "title",
+    "description",
+    "default",
+    "pattern",
+    "enum",
+    "minimum",
+    "maximum",
     "max_length",
-}  # fmt: skip
+}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 

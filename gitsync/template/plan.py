@@ -139,6 +139,7 @@ class Draft:
         self._notes: list[str] = []
         self._ignores: dict[str, Globs] = {}
         self._sides: dict[str, Side | None] = {}
+        self._folded: dict[str, dict[str, list[str]]] = {}
 
     def side(self, path: str) -> Side | None:
         """What stands at `path`; read once, so that a plan is about one moment of it."""
@@ -219,10 +220,14 @@ class Draft:
     def _twin(self, path: str) -> str | None:
         """An entry beside `path` that a case-insensitive file system takes for the same."""
         folder, _, name = path.rpartition("/")
-        for entry in self.tree.children(folder):
-            beside = f"{folder}/{entry.name}" if folder else entry.name
-            is_gone = beside in self._changes and self._changes[beside][1] is None
-            if entry.name != name and entry.name.casefold() == name.casefold() and not is_gone:
+        if folder not in self._folded:
+            names: dict[str, list[str]] = {}
+            for entry in self.tree.children(folder):
+                names.setdefault(entry.name.casefold(), []).append(entry.name)
+            self._folded[folder] = names
+        for other in self._folded[folder].get(name.casefold(), ()):
+            beside = f"{folder}/{other}" if folder else other
+            if other != name and self._changes.get(beside, (None, b""))[1] is not None:
                 return beside
         return None
 

@@ -18,10 +18,21 @@ from gitsync.errors import GitSyncError
 
 MAX_OUTPUT = 1024 * 1024
 _FORBIDDEN = (
-    nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block, nodes.Macro,
-    nodes.CallBlock, nodes.FilterBlock, nodes.For, nodes.Call, nodes.Getattr,
-    nodes.Getitem, nodes.Mul, nodes.Pow,
-)  # fmt: skip
+    nodes.Include,
+    nodes.Import,
+    nodes.FromImport,
+    nodes.Extends,
+    nodes.Block,
+    nodes.Macro,
+    nodes.CallBlock,
+    nodes.FilterBlock,
+    nodes.For,
+    nodes.Call,
+    nodes.Getattr,
+    nodes.Getitem,
+    nodes.Mul,
+    nodes.Pow,
+)
 
 
 class TemplateBroken(GitSyncError):

@@ -115,6 +115,18 @@ def use_starter(
     return StarterUse(name, checked, starter.parameters.resolve(parameters or {}))
 
 
+def complete(catalogue: Catalogue, selection: Selection) -> Selection:
+    """The same selection with every parameter in it, checked."""
+    workspace = selection.workspace
+    if workspace is not None:
+        workspace = catalogue.parameters.resolve(workspace)
+    starters = tuple(
+        use_starter(catalogue, use.starter, use.parameters, rollout=use.rollout)
+        for use in selection.starters
+    )
+    return Selection(workspace, starters, selection.skills)
+
+
 def render(catalogue: Catalogue, selection: Selection) -> dict[str, Rendered]:
     """Every file of the selection by its path."""
     out: dict[str, Rendered] = {}
@@ -170,6 +182,8 @@ def render_starter(catalogue: Catalogue, use: StarterUse) -> dict[str, Rendered]
     for path, source in catalogue.files.items():
         is_shared = path in starter.shared
         if not is_shared and not starter.owns(path):
+            continue
+        if not starter.wants(path, values):
             continue
         target = path if is_shared else check_path(starter.target(path, use.rollout))
         kind, data = _render_file(path, source, context)

@@ -86,9 +86,7 @@ def plan_upgrade(
     installed = {s.name: s for s in read_lock(tree).selection.skills}
     _must_be_installed(names, installed)
     uses = [installed[n] for n in (names or sorted(installed)) if n in catalogue.skills]
-    return _plan(
-        tree, catalogue, uses, (), "Upgrade", read_blob=read_blob, on_conflict=on_conflict
-    )  # fmt: skip
+    return _plan(tree, catalogue, uses, (), "Upgrade", read_blob=read_blob, on_conflict=on_conflict)
 
 
 def plan_uninstall(
@@ -102,9 +100,7 @@ def plan_uninstall(
     """Remove skills; an edited file is a conflict unless forced, files of your own stay."""
     installed = {s.name: s for s in read_lock(tree).selection.skills}
     _must_be_installed(names, installed)
-    return _plan(
-        tree, catalogue, (), names, "Uninstall", read_blob=read_blob, is_forced=force
-    )  # fmt: skip
+    return _plan(tree, catalogue, (), names, "Uninstall", read_blob=read_blob, is_forced=force)
 
 
 def _must_be_installed(names: Sequence[str], installed: dict[str, SkillUse]) -> None:
@@ -138,9 +134,14 @@ def _plan(
         selection = selection.without_skill(name)
     owners = {f"skill:{name}" for name in (*(u.name for u in uses), *removed)}
     three = ThreeWay(
-        draft, wanted, base_files={}, read_blob=read_blob, on_conflict=on_conflict,
+        draft,
+        wanted,
+        catalogue,
+        base_files={},
+        read_blob=read_blob,
+        on_conflict=on_conflict,
         is_forced=is_forced,
-    )  # fmt: skip
+    )
     paths = {p for p, f in draft.locked.items() if f.owner in owners} | set(wanted)
     for path in sorted(paths, key=lambda p: (p in wanted, p)):
         if path not in wanted and not is_forced:
@@ -174,9 +175,12 @@ def _decide(draft: Draft, three: ThreeWay, path: str, wanted: dict[str, Rendered
         and draft.obstacle(path) is None
     ):
         draft.step(
-            Action.CONFLICT, path, "it was not installed by gitsync and differs",
-            ours=ours, theirs=Side.of(theirs),
-        )  # fmt: skip
+            Action.CONFLICT,
+            path,
+            "it was not installed by gitsync and differs",
+            ours=ours,
+            theirs=Side.of(theirs),
+        )
         return
     if draft.is_in_conflict(path):
         return
@@ -189,9 +193,12 @@ def _refuse_edited(draft: Draft, path: str, removed: Sequence[str]) -> None:
     name = locked.owner.removeprefix("skill:")
     if name in removed and ours is not None and ours != Side.of(locked):
         draft.step(
-            Action.CONFLICT, path, "edited here; --force removes it all the same",
-            base=Side.of(locked), ours=ours,
-        )  # fmt: skip
+            Action.CONFLICT,
+            path,
+            "edited here; --force removes it all the same",
+            base=Side.of(locked),
+            ours=ours,
+        )
 
 
 def _follow_table(
@@ -324,7 +331,7 @@ def _empty_copy(draft: Draft, use: SkillUse, *, force: bool) -> bool:
         if draft.side(path) != twin and not force:
             draft.step(
                 Action.CONFLICT, path, f"differs from {home}; move your edit there, or --force"
-            )  # fmt: skip
+            )
             return False
     for path, _ in walk(draft.tree, link):
         draft.delete(path, "a copy; the link takes its place")

@@ -8,13 +8,18 @@ and never touches shared data that somebody edited.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gitsync.template.catalogue import Catalogue
 from gitsync.template.files import walk
 from gitsync.template.lock import Lock, read_lock
 from gitsync.template.plan import Action, Draft, Plan, Side
-from gitsync.template.selection import Rendered, Selection, StarterUse, render, render_starter
+from gitsync.template.selection import (
+    Rendered,
+    Selection,
+    StarterUse,
+    complete,
+    render,
+    render_starter,
+)
 from gitsync.tree import Kind, Tree
 
 
@@ -114,9 +119,7 @@ def plan_workspace(tree: Tree, catalogue: Catalogue, selection: Selection) -> Pl
     file, so that later updates keep it too.
     """
     draft = Draft(tree, read_lock(tree))
-    if selection.workspace is not None:
-        values = catalogue.parameters.resolve(selection.workspace)
-        selection = replace(selection, workspace=values)
+    selection = complete(catalogue, selection)
     for path, file in render(catalogue, selection).items():
         obstacle = draft.obstacle(path)
         ours = draft.side(path)

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from gitsync.errors import InvalidInput
 from gitsync.template.agents import AGENTS_PATH, find_table, replace_table
+from gitsync.template.catalogue import Catalogue
 from gitsync.template.files import MAX_FILE_BYTES, blob_id
 from gitsync.template.globs import Globs
 from gitsync.template.lock import LockedFile
@@ -61,6 +62,7 @@ class ThreeWay:
         self,
         draft: Draft,
         wanted: Mapping[str, Rendered],
+        catalogue: Catalogue,
         *,
         base_files: Mapping[str, Rendered],
         read_blob: ReadBlob | None = None,
@@ -76,7 +78,7 @@ class ThreeWay:
         self._restore = set(restore)
         self._is_forced = is_forced
         self._ignored = _read_globs(draft, ".osmosis/template-ignore")
-        self._ownership: Ownership = read_ownership(draft.tree)
+        self._ownership: Ownership = read_ownership(draft.tree, catalogue)
 
     def rename(self, old: str, new: str) -> bool:
         """Follow a rename of the template if the old path is still what the lock lists."""
@@ -97,9 +99,13 @@ class ThreeWay:
             draft.write(new, mine, f"renamed from {old} with your edits")
         else:
             draft.step(
-                Action.CONFLICT, new, f"renamed from {old}, which you edited; yours stays there",
-                base=Side.of(base), ours=ours, theirs=Side.of(theirs),
-            )  # fmt: skip
+                Action.CONFLICT,
+                new,
+                f"renamed from {old}, which you edited; yours stays there",
+                base=Side.of(base),
+                ours=ours,
+                theirs=Side.of(theirs),
+            )
             draft.locked[old] = base
             return True
         draft.hold(new, theirs)
@@ -148,12 +154,9 @@ class ThreeWay:
             draft.hold(path, theirs)
         elif theirs.is_shared or self._ownership.is_additive(path):
             draft.step(Action.SKIP, path, f"yours, kept{f' ({obstacle})' if obstacle else ''}")
-            draft.hold(path, theirs)
         else:
             reason = obstacle or "new in the template, but a file of yours has that name"
-            draft.step(
-                Action.CONFLICT, path, reason, ours=sides.ours, theirs=Side.of(theirs)
-            )  # fmt: skip
+            draft.step(Action.CONFLICT, path, reason, ours=sides.ours, theirs=Side.of(theirs))
             self._put_beside(path, theirs)
 
     def _missing(self, sides: _Sides, theirs: Rendered) -> None:
@@ -193,9 +196,13 @@ class ThreeWay:
             draft.step(Action.SKIP, path, "edited here; shared data is never overwritten")
             return
         draft.step(
-            Action.CONFLICT, path, "changed here and in the template",
-            base=sides.base_side, ours=sides.ours, theirs=sides.theirs_side,
-        )  # fmt: skip
+            Action.CONFLICT,
+            path,
+            "changed here and in the template",
+            base=sides.base_side,
+            ours=sides.ours,
+            theirs=sides.theirs_side,
+        )
         if self._put_beside(path, theirs):
             draft.hold(path, theirs)
 
@@ -238,9 +245,13 @@ class ThreeWay:
                 return False
             if clashes:
                 draft.step(
-                    Action.CONFLICT, path, f"both sides changed {', '.join(clashes)}",
-                    base=sides.base_side, ours=ours, theirs=sides.theirs_side,
-                )  # fmt: skip
+                    Action.CONFLICT,
+                    path,
+                    f"both sides changed {', '.join(clashes)}",
+                    base=sides.base_side,
+                    ours=ours,
+                    theirs=sides.theirs_side,
+                )
                 if self._put_beside(path, theirs):
                     draft.hold(path, theirs)
                 return True

@@ -51,6 +51,7 @@ def plan_update(
     three = ThreeWay(
         draft,
         wanted,
+        catalogue,
         base_files=_base_files(lock.selection, catalogue),
         read_blob=read_blob,
         on_conflict=on_conflict,

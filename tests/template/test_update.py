@@ -304,6 +304,12 @@ def test_template_json_decides_what_is_only_added(tmp_path):
     )
     plan = case.plan()
     assert not plan.conflicts and "NEW.md" not in plan.changes
+    apply_plan(case.root, plan)
+    again = plan_update(
+        DiskTree(case.root),
+        load_catalogue(small_template(tmp_path / "v3", {"NEW.md": "newer\n"}, version="3")),
+    )
+    assert not again.conflicts and "NEW.md" not in again.changes
 
 
 def test_shared_data_of_the_user_is_never_replaced(tmp_path):
@@ -355,3 +361,26 @@ def test_crlf_and_odd_formatting_survive_a_merge(tmp_path):
     put(case.root, {CONFIG: mine.encode()})
     case.update(parameters={"model": "openai/b"}, rollout="chess")
     assert (case.root / CONFIG).read_bytes() == mine.replace("openai/a", "openai/b").encode()
+
+
+def test_a_parameter_takes_a_file_away_and_brings_it_back(tmp_path):
+    from gitsync.template import select_workspace
+    from gitsync.template.catalogue import builtin
+
+    root, config = tmp_path / "ws", "configs/training/minimal-local.toml"
+    root.mkdir()
+    selection = select_workspace(builtin(), ["minimal-local"], [])
+    apply_plan(root, plan_workspace(DiskTree(root), builtin(), selection))
+    before = snapshot(root)
+
+    def training(value: str) -> Action:
+        plan = plan_update(
+            DiskTree(root), builtin(), parameters={"training": value}, rollout="minimal-local"
+        )
+        apply_plan(root, plan)
+        return {s.path: s.action for s in plan.steps}[config]
+
+    assert training("false") is Action.DELETE and not (root / config).exists()
+    assert training("true") is Action.CREATE and snapshot(root) == before
+    put(root, {config: "# mine\n"})
+    assert training("false") is Action.SKIP and (root / config).read_text() == "# mine\n"
