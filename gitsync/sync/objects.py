@@ -159,15 +159,17 @@ def sweep(instance: Instance) -> dict[str, int]:
     ended = staged = 0
     with instance.database.write() as db:
         children = objects.take_children(db)
+        # their servers are dead: a repetition must not be told for a day that they still run
+        objects.drop_idempotent(db, before=instance.now(), running=True)
     for pgid, started in children:
         if started and start_time(pgid) == started:
             with suppress(ProcessLookupError):
                 os.killpg(pgid, signal.SIGKILL)
                 ended += 1
-    for leftover in instance.staging.iterdir():
-        if leftover.is_file():
-            leftover.unlink(missing_ok=True)
-            staged += 1
+    for leftover in instance.staging.parent.iterdir():
+        if leftover != instance.staging:
+            staged += sum(1 for _ in leftover.glob("*"))
+            shutil.rmtree(leftover, ignore_errors=True)
     swept = sum(_sweep_repository(path) for path in instance.repos.glob("*.git"))
     for folder in (instance.repos, instance.mirrors):
         for half_made in folder.glob(".*.git.*"):

@@ -217,6 +217,7 @@ def poll(instance: Instance, *, now: datetime, limit: int = 200) -> list[str]:
         with instance.database.write(durable=False) as db:
             workspace = workspaces.get_workspace(db, workspace_id)
             turns.set_next_poll(db, workspace_id, now + poll_pause(instance, workspace.failures))
+            instance.at("poll.computed")
             turns.bump(db, workspace_id)
         asked.append(workspace_id)
         instance.wake(workspace_id)

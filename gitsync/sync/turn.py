@@ -38,7 +38,7 @@ from gitsync.records import (
     SyncStatus,
 )
 from gitsync.store import Connection, commits, syncs, turns, workspaces
-from gitsync.sync import publish
+from gitsync.sync import publish, settle
 from gitsync.sync.moves import Move, Picture, picture
 from gitsync.sync.objects import held_repository, is_usable, rebuild, repository_of
 from gitsync.sync.remotes import CredentialUnreadable, remote_of
@@ -62,6 +62,7 @@ NEEDS_A_PERSON = (
 def run_turn(instance: Instance, workspace_id: str) -> Outcome | None:
     """Take the workspace's turn and work; None if there was none to take or it was postponed."""
     at = instance.at
+    at("turn.wanted")
     with instance.database.write(durable=False) as db:
         turn = turns.take(
             db, workspace_id, owner=instance.boot, lease_s=instance.settings.turn_lease_s
@@ -191,9 +192,9 @@ def _nothing_there(work: Work, seen: Picture, waiting: list[Delivery], path: Pat
     instance, now = work.instance, work.instance.now()
     with instance.database.write() as db:
         turns.guard(db, work.turn)
-        publish.note_gone(db, work, gone, now=now)
-        publish.settle_all(db, work, waiting, outcome, reason=error["message"], now=now)
-        publish.close(db, work, outcome, moves=gone, error=error, now=now)
+        settle.note_gone(db, work, gone, now=now)
+        settle.settle_all(db, work, waiting, outcome, reason=error["message"], now=now)
+        settle.close(db, work, outcome, moves=gone, error=error, now=now)
         turns.finish(db, work.turn, now=now, last_error=error if vanished else None)
     return outcome
 
@@ -201,9 +202,9 @@ def _nothing_there(work: Work, seen: Picture, waiting: list[Delivery], path: Pat
 def _unchanged(work: Work, seen: Picture, waiting: list[Delivery], path: Path) -> Outcome | None:
     """Nothing moved; a delivery that names another commit is waited for a little while."""
     instance, now = work.instance, work.instance.now()
-    missing = publish.unexplained(waiting, seen.watched, path)
+    missing = settle.unexplained(waiting, seen.watched, path)
     looks = work.workspace.lag_looks
-    if missing and looks < len(publish.LAG_PAUSES):
+    if missing and looks < len(settle.LAG_PAUSES):
         with instance.database.write() as db:
             turns.guard(db, work.turn)
             syncs.note_syncs(
@@ -218,14 +219,14 @@ def _unchanged(work: Work, seen: Picture, waiting: list[Delivery], path: Path) -
                 steps=work.steps.to_json(),
             )
             turns.postpone(
-                db, work.turn, seconds=publish.LAG_PAUSES[looks], now=now, lag_looks=looks + 1
+                db, work.turn, seconds=settle.LAG_PAUSES[looks], now=now, lag_looks=looks + 1
             )
         return None
     with instance.database.write(durable=bool(work.syncs)) as db:
         turns.guard(db, work.turn)
-        publish.settle_unchanged(db, work, waiting, missing, seen, path, now=now)
-        publish.forget_unwatched(db, work, seen, now=now)
-        publish.close(db, work, Outcome.UNCHANGED, moves=(), error=None, now=now)
+        settle.settle_unchanged(db, work, waiting, missing, seen, path, now=now)
+        settle.forget_unwatched(db, work, seen, now=now)
+        settle.close(db, work, Outcome.UNCHANGED, moves=(), error=None, now=now)
         turns.finish(db, work.turn, now=now, default_branch=seen.default_branch)
     return Outcome.UNCHANGED
 
@@ -299,10 +300,11 @@ def _fail(work: Work, error: GitSyncError) -> Outcome | None:
         with instance.database.write() as db:
             turns.guard(db, work.turn)
             waiting = syncs.unsettled(db, work.ids)
+            instance.at("failure.recording")
             if error.transient:
                 return _try_again(db, work, error, noted, waiting, failures)
-            publish.settle_all(db, work, waiting, Outcome.ERROR, reason=error.message, now=now)
-            publish.close(db, work, Outcome.ERROR, moves=(), error=noted, now=now)
+            settle.settle_all(db, work, waiting, Outcome.ERROR, reason=error.message, now=now)
+            settle.close(db, work, Outcome.ERROR, moves=(), error=noted, now=now)
             hold: dict[str, Any] = {}
             if isinstance(error, NEEDS_A_PERSON):
                 hold = {
@@ -333,8 +335,8 @@ def _try_again(
     outcome = None
     if failures >= PATIENCE and work.syncs:
         # readers get an answer; deliveries wait for the sync that will succeed
-        publish.close(db, work, Outcome.ERROR, moves=(), error=noted, now=now)
-        publish.move_deliveries(db, work, waiting, now=now)
+        settle.close(db, work, Outcome.ERROR, moves=(), error=noted, now=now)
+        settle.move_deliveries(db, work, waiting, now=now)
         outcome = Outcome.ERROR
     elif work.syncs:
         syncs.note_syncs(
