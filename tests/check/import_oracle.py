@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _SERVER = r"""
-import inspect, json, os, signal, sys, warnings
+import importlib.abc, importlib.machinery, inspect, json, os, signal, sys, types, warnings
 warnings.simplefilter("ignore")
 from pathlib import Path
 from osmosis_ai.platform.cli.rollout_entrypoint import load_rollout_entrypoint
@@ -46,6 +46,45 @@ def facts(cls, method):
         out["bind"] = False
     return out
 
+class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    # Packages that are not installed here: every name is a class that takes anything.
+
+    def __init__(self, names):
+        self.names = set(names)
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        module = types.ModuleType(spec.name)
+        module.__path__ = []
+        def find(name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return Anything if name[:1].isupper() else Anything()
+        module.__getattr__ = find
+        return module
+
+    def exec_module(self, module):
+        pass
+
+class Meta(type):
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return cls()
+
+class Anything(metaclass=Meta):
+    def __init__(self, *args, **kwargs):
+        pass
+    def __call__(self, *args, **kwargs):
+        return args[0] if len(args) == 1 and callable(args[0]) and not kwargs else self
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
 def judge(folder, entrypoint):
     module = load_rollout_entrypoint(Path(folder), entrypoint)
     found = {"workflow": {}, "grader": {}}
@@ -68,6 +107,9 @@ for line in sys.stdin:
         for fd in (0, 1, 2):
             os.dup2(null, fd)
         os.environ.update(request.get("env", {}))
+        uvicorn.run = lambda *args, **kwargs: None
+        missing = [n for n in request.get("stubs", ()) if not importlib.util.find_spec(n)]
+        sys.meta_path.append(Stubs(missing))
         try:
             answer = judge(request["folder"], request["entrypoint"])
         except BaseException as error:
@@ -97,11 +139,24 @@ class ImportOracle:
         )
 
     def ask(
-        self, folder: Path, entrypoint: str, *, env: dict[str, str] | None = None
+        self,
+        folder: Path,
+        entrypoint: str,
+        *,
+        env: dict[str, str] | None = None,
+        stubs: tuple[str, ...] = (),
     ) -> dict[str, Any]:
-        """`{"workflow": [...], "grader": [...]}`, or `{"error": type}` if the import fails."""
+        """`{"workflow": [...], "grader": [...]}`, or `{"error": type}` if the import fails.
+
+        `stubs` are packages to stand in for where they are not installed.
+        """
         assert self._process.stdin is not None and self._process.stdout is not None
-        request = {"folder": str(folder), "entrypoint": entrypoint, "env": env or {}}
+        request: dict[str, Any] = {
+            "folder": str(folder),
+            "entrypoint": entrypoint,
+            "env": env or {},
+        }
+        request["stubs"] = list(stubs)
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())

@@ -493,6 +493,8 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
             m.store(owner.oid, name, value)
             return
         raise m.error(frame, node, "AttributeError", f"no attribute '{name}' can be set here")
+    if isinstance(owner, Const | TupleValue | PathValue | Method):
+        raise m.error(frame, node, "AttributeError", f"no attribute '{name}' can be set here")
     if isinstance(owner, Opaque | Ext):
         path = owner.path
         key = f"attribute:{path}.{name}"

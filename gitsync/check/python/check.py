@@ -287,13 +287,15 @@ class Check:
         loaded = [p for p in importer.loaded_files if p in readable]
         self._fatal_worlds(machine, worlds, path)
         report = warn.Context(self, machine, importer, worlds, oid, path, project, loaded)
-        wiring = warn.wiring_of(report)
+        read = path in readable
+        wiring = warn.wiring_of(report) if read else warn.Wiring()
         assign_roles(machine, worlds, oid, path)
         agreed = {role: self._agree(machine, worlds, role) for role in ROLES}
         waived = warn.harbor(report, wiring, agreed)
         for role in ROLES:
             self._role(machine, worlds, role, agreed[role], report, wiring, waived)
-        warn.everything(report, wiring, self.names)
+        if read:
+            warn.everything(report, wiring, self.names)
 
     def _agree(self, machine: Machine, worlds: list[World], role: str) -> Agreed:
         agreed = agree(worlds, role)
