@@ -108,14 +108,20 @@ _DUMMY_HASH = _hasher.hash(secrets.token_hex(8))
 
 
 def disable_user(db: Connection, user_id: str, *, now: datetime) -> None:
-    """Lock a person out: tokens stop working at once."""
-    get_user(db, user_id)
+    """Lock a person out: tokens stop working at once; `Conflict` for the last administrator."""
+    if get_user(db, user_id).is_admin and _active_admins(db) == [user_id]:
+        raise Conflict("This is the last administrator. Make somebody else one first.")
     db.execute(users.update().where(users.c.id == user_id).values(disabled_at=now))
     db.execute(
         tokens.update()
         .where(tokens.c.user_id == user_id, tokens.c.revoked_at.is_(None))
         .values(revoked_at=now)
     )
+
+
+def _active_admins(db: Connection) -> list[str]:
+    query = sa.select(users.c.id).where(users.c.is_admin.is_(True), users.c.disabled_at.is_(None))
+    return list(db.execute(query).scalars())
 
 
 def count_users(db: Connection) -> int:
@@ -125,6 +131,8 @@ def count_users(db: Connection) -> int:
 
 def add_login_link(db: Connection, user_id: str, *, now: datetime) -> str:
     """A one-time code that signs this person in within 24 hours."""
+    if get_user(db, user_id).disabled_at is not None:
+        raise Conflict("This person is locked out.")
     code = secrets.token_urlsafe(32)
     db.execute(
         login_links.insert().values(

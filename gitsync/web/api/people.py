@@ -49,8 +49,7 @@ def create(body: UserBody, instance: InstanceDep, caller: AdminDep) -> dict[str,
 def login_link(user_id: Id, instance: InstanceDep, caller: AdminDep) -> dict[str, Any]:
     """A new one-time sign-in link."""
     with instance.database.write() as db:
-        user = people.get_user(db, user_id)
-        code = people.add_login_link(db, user.id, now=instance.now())
+        code = people.add_login_link(db, user_id, now=instance.now())
     return {"url": login_url(instance.settings.url, code)}
 
 

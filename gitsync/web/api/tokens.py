@@ -9,11 +9,12 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from gitsync.errors import InvalidInput, NotFound
+from gitsync.instance import Instance
 from gitsync.records import Role
 from gitsync.store import people
 from gitsync.web import shapes, wire
 from gitsync.web.answers import may
-from gitsync.web.auth import CallerDep, InstanceDep, PersonDep, check_access
+from gitsync.web.auth import Caller, CallerDep, InstanceDep, PersonDep, check_access, role_in
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Body
 
@@ -71,10 +72,19 @@ def create(body: TokenBody, instance: InstanceDep, caller: PersonDep) -> dict[st
     return {"token": wire.token_json(token), "secret": secret}
 
 
+def _administers(instance: Instance, caller: Caller, workspace_id: str) -> bool:
+    role = role_in(instance, caller, workspace_id)
+    return role is not None and role.rank >= Role.ADMIN.rank
+
+
 @router.delete("/tokens/{token_id}", status_code=204)
 def revoke(token_id: Id, instance: InstanceDep, caller: PersonDep) -> None:
-    """Revoke a token of one's own, or a machine token one made."""
+    """Revoke a token of one's own, or a machine token one made or that reaches a workspace one
+    administers."""
+    with instance.database.read() as db:
+        own = {token.id for token in people.list_tokens(db, caller.id)}
+        reached = () if token_id in own else people.get_token(db, token_id).workspaces
+    if token_id not in own and not any(_administers(instance, caller, w) for w in reached):
+        raise NotFound("There is no such token.")
     with instance.database.write() as db:
-        if token_id not in {token.id for token in people.list_tokens(db, caller.id)}:
-            raise NotFound("There is no such token.")
         people.revoke_token(db, token_id, now=instance.now())
