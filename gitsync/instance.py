@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,8 +62,11 @@ class Instance:
 
     @property
     def staging(self) -> Path:
-        """Artifacts and packs before they are stored; empty when idle."""
-        return self.settings.data_dir / "staging"
+        """Artifacts and packs before they are stored; empty when idle.
+
+        Each start has its own, so that a worker that outlives its server writes to no later one.
+        """
+        return self.settings.data_dir / "staging" / self.boot
 
     def repository_of(self, workspace_id: str, *, is_embedded: bool) -> Path:
         """Where the objects of a workspace lie."""
@@ -73,6 +77,7 @@ class Instance:
         self.stopping.set()
         self.pool.close()
         self.database.close()
+        shutil.rmtree(self.staging, ignore_errors=True)
 
 
 class DataFolder:
@@ -169,12 +174,14 @@ def open_instance(
     is_alone = settings.sqlalchemy_url.startswith("sqlite")
     signals = Signals(pause_s=ALONE_S if is_alone else ELSEWHERE_S)
     database = Database(settings.sqlalchemy_url, after_commit=signals.notify)
-    migrate.upgrade(database, now=now())
+    migrate.upgrade(database, now=now(), at=at)
     pool = Pool(
         processes=settings.check_processes,
         memory_bytes=settings.check_memory_mb * MIB,
         deadline_s=settings.check_deadline_s,
     )
+    boot = new_id("boot")
+    (settings.data_dir / "staging" / boot).mkdir(mode=0o700)
     return Instance(
         settings=settings,
         database=database,
@@ -183,7 +190,7 @@ def open_instance(
         pool=pool,
         network=network,
         signals=signals,
-        boot=new_id("boot"),
+        boot=boot,
         at=at,
         now=now,
     )

@@ -62,8 +62,10 @@ def sweep_artifacts(instance: Instance) -> int:
     """Delete artifacts that no version refers to: mark, delete the object, then the row."""
     with instance.database.write() as db:
         digests = objects.mark_unreferenced(db, before=instance.now() - GRACE, limit=BATCH)
+    instance.at("sweep.marked")
     for digest in digests:
         instance.bucket.delete(artifact_key(digest))
+        instance.at("sweep.deleted")
         with instance.database.write() as db:
             objects.drop_artifact(db, digest)
     return len(digests)

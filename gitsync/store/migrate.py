@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -37,10 +38,13 @@ def head_revision() -> str:
     return str(_scripts()[1].get_current_head())
 
 
-def upgrade(database: Database, *, now: datetime) -> str | None:
+def upgrade(
+    database: Database, *, now: datetime, at: Callable[[str], None] = lambda _: None
+) -> str | None:
     """Bring the schema up to date; the path of the copy made before, if one was needed.
 
-    A schema newer than this program is refused. Everything happens in one transaction.
+    A schema newer than this program is refused. Everything happens in one transaction, which a
+    test may stop `at` its end.
     """
     current, head = current_revision(database), head_revision()
     if current == head:
@@ -63,6 +67,7 @@ def upgrade(database: Database, *, now: datetime) -> str | None:
         with EnvironmentContext(config, scripts, fn=steps) as environment:
             _configure(environment, connection)
             environment.run_migrations()
+        at("migration.written")
     return copy
 
 
