@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ServerRefused,
         ServerUnreachable,
         TargetExists,
+        TargetUnwritable,
     )
     from gitsync.client.place import Place, find_place
     from gitsync.client.server import Server
@@ -39,6 +40,7 @@ __all__ = [
     "ServerRefused",
     "ServerUnreachable",
     "TargetExists",
+    "TargetUnwritable",
     "clone",
     "commit_status",
     "find_place",

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from gitsync.client.cache import Cache, cache_path
 from gitsync.client.download import OnProgress, download, quiet
 from gitsync.client.extract import extract
-from gitsync.client.failures import AnswerMalformed, DigestMismatch, TargetExists
+from gitsync.client.failures import AnswerMalformed, DigestMismatch, TargetExists, TargetUnwritable
 from gitsync.client.place import Place
 from gitsync.client.selector import Selector, parse_digest
 from gitsync.client.server import Json, Server, segment
@@ -63,6 +63,22 @@ def pull(
     folder = _target(folder)
     if not is_replacing:
         _must_be_free(folder)
+    try:
+        return _pull(what, folder, place, prefer, is_replacing, on_progress, env)
+    except OSError as e:
+        where = f" ({e.filename})" if e.filename else ""
+        raise TargetUnwritable(f"The files cannot be written: {e.strerror}{where}.") from e
+
+
+def _pull(
+    what: str,
+    folder: Path,
+    place: Place | None,
+    prefer: str | None,
+    is_replacing: bool,
+    on_progress: OnProgress,
+    env: Mapping[str, str] | None,
+) -> Pulled:
     digest, resolved = parse_digest(what), None
     with Cache.usable(cache_path(os.environ if env is None else env)) as cache:
         from_cache = True

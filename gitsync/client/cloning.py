@@ -9,6 +9,7 @@ A clone that fails leaves nothing behind.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from gitsync.errors import GitSyncError, InvalidInput
 from gitsync.model import Identity
 
 SECOND_REMOTE = "gitsync"
+_SCP_LIKE = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:].*")
 CREDENTIAL_FILE = "gitsync-credential"
 # found through Git itself, so that a moved checkout and linked work trees keep working
 _CREDENTIAL_HELPER = (
@@ -83,12 +85,13 @@ def clone(
     try:
         identity = Identity.parse(str(workspace["identity"]))
         real = str(workspace["clone_url"])
-        if workspace["provider"] == "embedded":  # the way we came, whatever name it has for others
+        is_ours = workspace["provider"] == "embedded"
+        if is_ours:  # the way we came, whatever name it has for others
             real = f"{place.server}/git/{identity}.git"
         workspace_id = str(workspace["id"])
     except (KeyError, GitSyncError) as e:
         raise AnswerMalformed("The server's answer about the workspace is not understood.") from e
-    if urlsplit(real).scheme not in {"http", "https", "ssh"} and "@" not in real:
+    if urlsplit(real).scheme not in {"http", "https", "ssh"} and not _SCP_LIKE.fullmatch(real):
         raise AnswerMalformed(f"The workspace's clone URL {real} is none that Git should follow.")
     target = (folder or Path(identity.repo)).absolute()
     was_there = _must_be_free(target)
@@ -98,7 +101,7 @@ def clone(
     except OSError as e:
         raise InvalidInput(f"{target} cannot be made: {e.strerror}.", field="dir") from e
     try:
-        work = _Work(target, place, identity, real, env)
+        work = _Work(target, place, identity, real, env, may_ask=not is_ours)
         via = work.configure(workspace_id, has_helper=has_helper)
         sha, head = work.check_out(head, is_chosen=branch is not None, progress=shows_progress)
         work.notes += write_dotenv(
@@ -139,9 +142,16 @@ class _Work:
     """One clone in the making."""
 
     def __init__(
-        self, target: Path, place: Place, identity: Identity, real: str, env: Mapping[str, str]
+        self,
+        target: Path,
+        place: Place,
+        identity: Identity,
+        real: str,
+        env: Mapping[str, str],
+        *,
+        may_ask: bool,
     ) -> None:
-        self.git = Checkout(target, env=env)
+        self.git = Checkout(target, env=env, may_ask=may_ask)
         self.target = target
         self.place = place
         self.label = f"https://github.com/{identity}.git"

@@ -6,6 +6,7 @@ regular files and symlinks that stay inside are made; links are made last and no
 
 from __future__ import annotations
 
+import errno
 import os
 import tarfile
 from pathlib import Path
@@ -18,6 +19,7 @@ MAX_PATH_BYTES = 4096
 MAX_MEMBERS = 200_000
 MAX_HOPS = 40  # Linux gives up after as many links
 PIECE = 1024 * 1024
+_NAMES_REFUSED = {errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL}
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
@@ -112,12 +114,17 @@ def extract(archive: IO[bytes], folder: Path) -> int:
             _make_folders(root, name, made)
         for name, target in names.links.items():
             os.symlink(os.fsencode(target), os.fsencode(name), dir_fd=root)
-    except tarfile.TarError as e:
-        raise ArtifactUnsafe(f"The archive is damaged: {e}") from e
+    except (tarfile.TarError, ValueError, OverflowError, RecursionError) as e:
+        # tarfile reads numbers and chains of headers as they come
+        raise ArtifactUnsafe(f"The archive is damaged: {printable(str(e))}") from e
     except FileExistsError as e:
         raise ArtifactUnsafe(
             "Two members of the archive have names that this file system takes for one."
         ) from e
+    except OSError as e:
+        if e.errno not in _NAMES_REFUSED:
+            raise
+        raise ArtifactUnsafe(f"A name in the archive cannot exist here: {e.strerror}.") from e
     finally:
         os.close(root)
     return len(names.files) + len(names.links)

@@ -59,6 +59,12 @@ class TargetExists(Conflict):
     code = "TARGET_EXISTS"
 
 
+class TargetUnwritable(GitSyncError):
+    """The disk or the file system refused; nothing half-finished was left behind."""
+
+    code = "TARGET_UNWRITABLE"
+
+
 class CheckoutFailed(GitSyncError):
     """Git could not do what was asked; the message holds its own words."""
 

@@ -17,16 +17,17 @@ LOCAL_SECONDS = 60.0
 
 
 class Checkout:
-    """A folder in which git is run; the folder need not be a repository."""
+    """A folder in which git is run; the folder need not be a repository.
 
-    def __init__(self, folder: Path, *, env: Mapping[str, str] | None = None) -> None:
+    `may_ask` lets git ask for a password, as it does for hosts whose credentials are not ours.
+    """
+
+    def __init__(
+        self, folder: Path, *, env: Mapping[str, str] | None = None, may_ask: bool = False
+    ) -> None:
         self.folder = folder
-        self._env = {
-            **(os.environ if env is None else env),
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_ASKPASS": "",
-            "LC_ALL": "C.UTF-8",
-        }
+        silent = {} if may_ask else {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": ""}
+        self._env = {**(os.environ if env is None else env), **silent, "LC_ALL": "C.UTF-8"}
 
     def run(
         self,

@@ -31,6 +31,7 @@ from gitsync.errors import ConfigError, GitSyncError, InvalidInput, NotFound
 
 ATTEMPTS = 4
 LONGEST_PAUSE_S = 20.0
+WRITE_S = 90.0  # a check of a commit, or a trial of a remote, may take a minute
 WAIT_S = 60  # the longest `?wait=` a server takes
 _GATEWAY = {502, 503, 504}
 _WORKSPACE_ID = re.compile(r"ws_[a-z0-9]{16}")
@@ -71,9 +72,10 @@ def pause(state: tenacity.RetryCallState) -> float:
 
 def helps_to_wait(error: BaseException) -> bool:
     """True if the same request may succeed a moment later."""
-    return isinstance(error, ServerUnreachable) or (
-        isinstance(error, ServerRefused) and error.status in {429, *_GATEWAY}
-    )
+    if isinstance(error, ServerRefused):
+        # an earlier attempt of ours may still run in the server
+        return error.status in {429, *_GATEWAY} or error.server_code == "IN_PROGRESS"
+    return isinstance(error, ServerUnreachable)
 
 
 def transport_failure(error: httpx.HTTPError, url: str) -> ServerUnreachable:
@@ -187,7 +189,12 @@ class Server:
         """A write; repeating it after a broken connection does it once."""
         headers = {"Idempotency-Key": uuid.uuid4().hex}
         return self.retrying()(
-            self._once, method, path, json={} if body is None else body, headers=headers
+            self._once,
+            method,
+            path,
+            json={} if body is None else body,
+            headers=headers,
+            timeout=max(self.timeout_s, WRITE_S),
         )
 
     def post(self, path: str, body: Json | None = None) -> Json:

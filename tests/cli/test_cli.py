@@ -212,7 +212,8 @@ def test_lists_are_read_page_by_page(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_a_write_is_repeated_under_one_key(stage: Stage, tmp_path: Path) -> None:
-    answers = iter([(503, {}), (503, {})])
+    busy = {"message": "It runs.", "code": "IN_PROGRESS"}
+    answers = iter([(503, {}), (409, busy)])
 
     def create(call: Any) -> tuple[int, Any]:
         return next(answers, (201, {"token": {"id": "tk_1"}, "secret": "gs_x"}))

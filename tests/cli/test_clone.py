@@ -316,7 +316,41 @@ def test_a_real_github_repository_is_cloned_plainly(stage: Stage, tmp_path: Path
     assert "vcs" not in (tmp_path / "w/.git/config").read_text()
 
 
-@pytest.mark.parametrize("url", ["ext::sh -c touch% pwned", "file:///etc", "--upload-pack=x", ""])
+def ssh_on_this_machine(tmp_path: Path) -> dict[str, str]:
+    """What stands for ssh: it runs the command of the other side here."""
+    script = tmp_path / "ssh"
+    script.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
+    script.chmod(0o755)
+    return {"GIT_SSH": str(script), "GIT_SSH_VARIANT": "simple"}
+
+
+@pytest.mark.parametrize("form", ["ssh://git@git.example.com{}", "git@git.example.com:{}"])
+def test_a_remote_over_ssh_is_a_second_remote(stage: Stage, tmp_path: Path, form: str) -> None:
+    sha = fill(stage, tmp_path)
+    shown = stage.workspace() | {"provider": "generic", "clone_url": form.format(bare(stage))}
+    stage.on(f"GET workspaces/{WORKSPACE}", 200, shown)
+    more = ssh_on_this_machine(tmp_path)
+    ran = gitsync("clone", WORKSPACE, "w", "--json", cwd=tmp_path, env=env(stage) | more)
+    assert ran.code == 0, ran.err
+    assert (ran.json["via"], ran.json["commit_sha"]) == ("second-remote", sha)
+    assert git("remote", "get-url", "origin", cwd=tmp_path / "w").strip() == LABEL
+    pushed = commit(tmp_path / "w", "x")
+    git("push", cwd=tmp_path / "w", env=more)
+    assert hosted(stage, "main") == pushed
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ext::sh -c touch% pwned",
+        "ext::sh -c touch% a@b:c",
+        "-u@h:x",
+        "a@-h:x",
+        "file:///etc",
+        "--upload-pack=x",
+        "",
+    ],
+)
 def test_clone_urls_that_git_should_not_follow_are_refused(
     stage: Stage, tmp_path: Path, url: str
 ) -> None:
