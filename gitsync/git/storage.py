@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
+
+_OLD = 3600.0
 
 CONFIG = """[core]
 \trepositoryformatversion = 0
@@ -76,8 +79,15 @@ def remove_leftovers(path: Path) -> int:
     removed = 0
     objects = path / "objects"
     packs = objects / "pack"
-    doomed = [*path.glob("*.lock"), *objects.glob("tmp_*"), *objects.glob("??/tmp_obj_*")]
+    doomed = [*path.glob("*.lock"), *objects.glob("tmp_objdir*")]
     doomed += [*packs.glob("tmp_*"), *packs.glob(".tmp-*"), *packs.glob("*.lock")]
+    # single objects are also written by this process, which needs no lock for that
+    loose = [
+        *objects.glob("tmp_obj_*"),
+        *objects.glob("tmp_object*"),
+        *objects.glob("??/tmp_obj_*"),
+    ]
+    doomed += [p for p in loose if _age(p) > _OLD]
     # a pack without its index is what a git leaves that died between the two
     doomed += [
         p for p in packs.glob("pack-*") if p.suffix != ".idx" and not p.with_suffix(".idx").exists()
@@ -91,3 +101,10 @@ def remove_leftovers(path: Path) -> int:
             thing.unlink(missing_ok=True)
         removed += 1
     return removed
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -8,7 +8,8 @@ and no hook of ours runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pygit2
@@ -20,6 +21,7 @@ from gitsync.git.child import ChildLimits, Guard
 from gitsync.git.commits import is_ancestor, read_commit
 from gitsync.git.failure_text import failure
 from gitsync.git.failures import PushRefused, RefMoved, RepositoryCorrupt
+from gitsync.git.lock import RepoLock
 from gitsync.git.odb import ObjectStore, parse_tree
 from gitsync.git.remote import Network, Remote, access, is_ref
 from gitsync.model import ZERO_SHA, Sha, Signature
@@ -27,6 +29,7 @@ from gitsync.text import printable, storable
 from gitsync.tree import Entry, Kind
 
 _TREE_BYTES = 64 * 1024 * 1024
+_LOCK_SECONDS = 30.0
 _DOTGIT = {".git", "git~1"}
 
 
@@ -175,12 +178,18 @@ def move_branch(
     `expected=None` means that the branch must not exist yet.
     """
     _must_follow(repo, ref, new, expected)
-    ended = child.run(
-        [child.git_dir(repo), "update-ref", "--no-deref", ref, new, expected or ZERO_SHA],
-        config=[("core.logAllRefUpdates", "true")],
-        env={"GIT_COMMITTER_NAME": "gitsync", "GIT_COMMITTER_EMAIL": "gitsync@localhost"},
-        guard=guard,
-    )
+    guard = guard or Guard()
+    with ExitStack() as stack:
+        if guard.lock_fd is None:
+            # the lock file that git makes must not look like a leftover to a push that begins
+            fd = stack.enter_context(RepoLock(repo).held(wait=_LOCK_SECONDS, shared=True))
+            guard = replace(guard, lock_fd=fd)
+        ended = child.run(
+            [child.git_dir(repo), "update-ref", "--no-deref", ref, new, expected or ZERO_SHA],
+            config=[("core.logAllRefUpdates", "true")],
+            env={"GIT_COMMITTER_NAME": "gitsync", "GIT_COMMITTER_EMAIL": "gitsync@localhost"},
+            guard=guard,
+        )
     if not ended.ok:
         raise failure(ended, limits=ChildLimits(), action="update")
 

@@ -18,7 +18,7 @@ from gitsync.git.odb import open_repository
 from tests.git.kit import ServedHost, checkout, commit, eventually, git, processes
 
 
-@pytest.fixture(params=["h11", "httptools"])
+@pytest.fixture(params=[pytest.param("h11", marks=pytest.mark.slow), "httptools"])
 def served(request, tmp_path):
     with ServedHost(tmp_path / "repos", http=request.param) as host:
         host.make()
@@ -355,9 +355,13 @@ def test_sweep_removes_leftovers_only_when_nobody_works(tmp_path):
     (repo / "refs/heads/main.lock").touch()
     (repo / "objects/pack/tmp_pack_abc").touch()
     (repo / "objects/tmp_objdir-incoming-1").mkdir()
+    (repo / "objects/tmp_object_git2_fresh").touch()
+    (repo / "objects/tmp_object_git2_old").touch()
+    os.utime(repo / "objects/tmp_object_git2_old", (1, 1))
     with RepoLock(repo).held(shared=True):
         assert sweep(repo) == 0
-    assert sweep(repo) == 3
+    assert sweep(repo) == 4
+    assert (repo / "objects/tmp_object_git2_fresh").exists()
     assert adopt_head(repo, ["refs/heads/none"]) is None
 
 
