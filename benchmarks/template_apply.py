@@ -1,7 +1,8 @@
 """Templates in process: a starter planned and committed against copier, and a big update.
 
 The baseline is copier's API copying the same rendered files into an empty folder: it renders
-nothing and makes no commit, so the comparison favours it.
+nothing and makes no commit, so the comparison favours it. copier does not sync to the disk; the
+row that is compared does not either, and a second row says what durable objects cost on top.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def workspace(folder: Path) -> tuple[Path, Sha]:
     return repo, commit_plan(repo, base=None, plan=plan, message="First", author=WHO)
 
 
-def apply_rate(folder: Path, times: int) -> Result:
+def apply_rate(folder: Path, times: int) -> Iterator[Result]:
     """Plan and commit one starter, against copier copying its files."""
+    import pygit2
     from copier import run_copy
 
     repo, base = workspace(folder)
@@ -57,10 +59,15 @@ def apply_rate(folder: Path, times: int) -> Result:
         target = folder / "copies" / str(next(counter))
         run_copy(str(source), target, quiet=True, defaults=True)
 
-    mine, copies = in_turn(ours, theirs, times=times)
+    pygit2.settings.enable_fsync_gitdir(False)
+    try:
+        mine, copies = in_turn(ours, theirs, times=times)
+    finally:
+        pygit2.settings.enable_fsync_gitdir(True)
+    durable = [seconds(ours) for _ in range(times)]
     ratio = median_ratio(copies, mine)
-    return Result(
-        "starter planned and committed",
+    yield Result(
+        "starter planned and committed, nothing synced",
         statistics.median(mine) * 1000,
         "ms",
         baseline="rate of copier.run_copy",
@@ -69,6 +76,13 @@ def apply_rate(folder: Path, times: int) -> Result:
         target=">= 10 x",
         is_met=ratio >= 10,
         details={"files": len(starter_files(STARTER)) + 1, "times": times},
+    )
+    yield Result(
+        "starter planned and committed, every object synced",
+        statistics.median(durable) * 1000,
+        "ms",
+        baseline="rate of copier.run_copy",
+        ratio=statistics.median(copies) / statistics.median(durable),
     )
 
 
@@ -121,6 +135,6 @@ def big_update(folder: Path, files: int) -> Iterator[Result]:
 
 def measure(quick: bool) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as name:
-        yield apply_rate(Path(name), 10 if quick else 60)
+        yield from apply_rate(Path(name), 10 if quick else 60)
     with tempfile.TemporaryDirectory() as name:
         yield from big_update(Path(name), 2000)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gitsync.template.files import parents
 
 MAX_PATTERNS = 2000
 _MAX_PATTERN = 500
+_SPECIAL = frozenset("*?[\\")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ def _match_parts(pattern: Sequence[str], path: Sequence[str]) -> bool:
 
 def _match_name(pattern: str, name: str) -> bool:
     """One component: `*`, `?`, `[...]` and `\\`; two pointers, no backtracking tree."""
+    if not _SPECIAL.intersection(pattern):
+        return pattern == name
     tokens = _tokens(pattern)
     at, here = 0, 0
     star, resume = -1, 0
@@ -115,7 +119,8 @@ def _match_name(pattern: str, name: str) -> bool:
     return all(rest == "*" for rest in tokens[at:])
 
 
-def _tokens(pattern: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def _tokens(pattern: str) -> tuple[str, ...]:
     """`*`, `?`, a bracket expression, or a character with a backslash before it."""
     tokens: list[str] = []
     at = 0
@@ -131,7 +136,7 @@ def _tokens(pattern: str) -> list[str]:
             if char != "*" or not tokens or tokens[-1] != "*":
                 tokens.append(char if char in "*?" else "\\" + char)
             at += 1
-    return tokens
+    return tuple(tokens)
 
 
 def _match_char(wanted: str, char: str) -> bool:

@@ -47,37 +47,48 @@ def apply_plan(root: Path, plan: Plan) -> None:
     """Make the checkout at `root` equal to the plan, or raise and leave it as it was."""
     if not plan.changes:
         return
+    try:
+        with open_folder(root, "") as top, _journal(top) as journal:
+            _recover(top, journal)
+            _apply(top, journal, plan)
+    except OSError as e:
+        raise Conflict(f"The checkout cannot be written: {e.strerror or e}.") from e
+
+
+def _apply(top: int, journal: int, plan: Plan) -> None:
     moves = _moves(plan)
-    with open_folder(root, "") as top, _journal(top) as journal:
-        _recover(top, journal)
+    try:
         for move in moves:
             data = plan.changes[move.path][1]
-            if data is not None and move.new is not None:
+            if data is not None:
                 _stage(journal, move, data, is_synced=len(moves) <= _SYNC_ALL)
         if len(moves) > _SYNC_ALL:
             os.sync()
         made = _new_folders(top, moves)
         _write_journal(journal, moves, made)
-        try:
-            for move in moves:
-                if move.old is not None:
-                    _take(top, journal, move)
-            _drop_empty_folders(top, moves)
-            for move in moves:
-                if move.new is not None:
-                    _put(top, journal, move)
-            _sync_folders(top, moves)
-        except (OSError, Conflict) as e:
-            _roll_back(top, journal, moves, made)
-            _clear(journal)
-            reason = e.message if isinstance(e, Conflict) else f"{e.strerror}: {e.filename}"
-            raise Conflict(
-                f"The checkout changed while the template was applied ({printable(str(reason))}). "
-                "Everything is as before; try again."
-            ) from e
-        os.rename(_PREPARED, _DONE, src_dir_fd=journal, dst_dir_fd=journal)
-        os.fsync(journal)
+    except OSError:
+        _clear(journal)  # nothing has been touched yet
+        raise
+    try:
+        for move in moves:
+            if move.old is not None:
+                _take(top, journal, move)
+        _drop_empty_folders(top, moves)
+        for move in moves:
+            if move.new is not None:
+                _put(top, journal, move)
+        _sync_folders(top, moves)
+    except (OSError, Conflict) as e:
+        _roll_back(top, journal, moves, made)
         _clear(journal)
+        reason = e.message if isinstance(e, Conflict) else f"{e.strerror}: {e.filename}"
+        raise Conflict(
+            f"The checkout changed while the template was applied ({printable(str(reason))}). "
+            "Everything is as before; try again."
+        ) from e
+    os.rename(_PREPARED, _DONE, src_dir_fd=journal, dst_dir_fd=journal)
+    os.fsync(journal)
+    _clear(journal)
 
 
 def recover(root: Path) -> bool:

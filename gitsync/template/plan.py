@@ -138,6 +138,7 @@ class Draft:
         self._changes: dict[str, tuple[Kind, bytes | None]] = {}
         self._notes: list[str] = []
         self._ignores: dict[str, Globs] = {}
+        self._hidden: dict[str, bool] = {}
         self._sides: dict[str, Side | None] = {}
         self._folded: dict[str, dict[str, list[str]]] = {}
 
@@ -233,16 +234,21 @@ class Draft:
 
     def is_ignored(self, path: str) -> bool:
         """True if a `.gitignore` of the planned tree hides `path` from `git add`."""
-        for number, folder in enumerate([*parents(path), path]):
-            is_folder = folder != path
-            verdict = None
-            for above in ["", *parents(path)[:number]]:
-                globs = self._gitignore(above)
-                inner = folder[len(above) + 1 :] if above else folder
-                decided = globs.decides(inner, is_folder=is_folder)
-                verdict = decided if decided is not None else verdict
-            if verdict:
-                return True
+        folders = parents(path)
+        for number, folder in enumerate(folders):
+            if folder not in self._hidden:
+                self._hidden[folder] = self._is_named(folder, folders[:number], is_folder=True)
+            if self._hidden[folder]:
+                return True  # nothing below a folder that is left out can be let in again
+        return self._is_named(path, folders, is_folder=False)
+
+    def _is_named(self, path: str, folders: list[str], *, is_folder: bool) -> bool:
+        """True if the `.gitignore` files of `folders` and the root, the last word first, say so."""
+        for above in [*reversed(folders), ""]:
+            inner = path[len(above) + 1 :] if above else path
+            decided = self._gitignore(above).decides(inner, is_folder=is_folder)
+            if decided is not None:
+                return decided
         return False
 
     def _gitignore(self, folder: str) -> Globs:
@@ -272,6 +278,7 @@ class Draft:
                 self.step(Action.CONFLICT, LOCK_PATH, obstacle)
                 self._changes.clear()
         self._ignores.clear()
+        self._hidden.clear()
         for path, (_, content) in sorted(self._changes.items()):
             if content is not None and self.is_ignored(path):
                 self._notes.append(f"{path} is hidden by .gitignore; add it with git add -f.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -295,3 +296,22 @@ def test_file_systems_without_hard_links(tmp_path, monkeypatch, limit):
     recover(root)
     assert snapshot(root) == (before if killed else expected_new()) or killed
     assert snapshot(root) in (before, expected_new())
+
+
+def test_a_full_disk_leaves_everything_as_it_was(old):
+    """A limit on the size of files stands for it: the largest new file cannot be written."""
+    plan, before = plan_for(old), snapshot(old)
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+            apply_plan(old, plan)
+        except Conflict as e:
+            code = 7 if "cannot be written" in e.message else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert snapshot(old) == before

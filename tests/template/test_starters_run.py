@@ -217,3 +217,24 @@ def test_the_harbor_starter_prefers_a_managed_sandbox(harbor, tmp_path):
         text=True,
     )
     assert done.stdout.split() == [kind for _, kind in SANDBOXES], done.stderr
+
+
+def test_a_wheel_holds_template_and_skills(tmp_path):
+    import zipfile
+
+    from gitsync.template.catalogue import builtin, load_catalogue
+
+    done = subprocess.run(
+        [find_uv(), "build", "-q", "--wheel", "-p", PYTHON, "-o", str(tmp_path), str(REPO)],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "x")
+    package = tmp_path / "x/gitsync"
+    found = load_catalogue(package / "template_repo", package / "skills_repo")
+    assert found == builtin()
+    assert (found.files, found.skills) == (builtin().files, builtin().skills)
