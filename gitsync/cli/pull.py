@@ -10,6 +10,7 @@ import typer
 from gitsync.cli import output
 from gitsync.cli.options import JsonOption, ServerOption, TokenOption, WorkspaceOption, place_of
 from gitsync.client.artifact import pull as pull_artifact
+from gitsync.client.failures import ServerRefused
 from gitsync.client.selector import Selector, parse_digest
 from gitsync.errors import GitSyncError
 
@@ -49,15 +50,24 @@ def pull(
             place = place_of(server, token_file, workspace)
         except GitSyncError:
             place = None  # the cache may do
-    with output.progress(what) as on_progress:
-        found = pull_artifact(
-            what,
-            folder,
-            place=place,
-            prefer="last_good" if prefer_last_good else None,
-            is_replacing=force,
-            on_progress=on_progress,
-        )
+    try:
+        with output.progress(what) as on_progress:
+            found = pull_artifact(
+                what,
+                folder,
+                place=place,
+                prefer="last_good" if prefer_last_good else None,
+                is_replacing=force,
+                on_progress=on_progress,
+            )
+    except ServerRefused as e:
+        good = e.details.get("last_good")
+        if not isinstance(good, dict):
+            raise
+        output.fail(e)
+        commit = output.short(good.get("commit_sha"))
+        output.note(f"The last good version is {commit}; --prefer-last-good takes it.")
+        raise typer.Exit(output.exit_code(e)) from e
     if json:
         output.emit(found.to_json())
         return

@@ -14,7 +14,7 @@ from gitsync.client.cache import Cache, cache_path
 from gitsync.client.download import OnProgress, download, quiet
 from gitsync.client.extract import extract
 from gitsync.client.failures import AnswerMalformed, DigestMismatch, TargetExists, TargetUnwritable
-from gitsync.client.place import Place
+from gitsync.client.place import Place, find_place
 from gitsync.client.selector import Selector, parse_digest
 from gitsync.client.server import Json, Server, segment
 from gitsync.errors import InvalidInput
@@ -49,7 +49,7 @@ def pull(
     what: str,
     folder: Path,
     *,
-    place: Place | None,
+    place: Place | None = None,
     prefer: str | None = None,
     is_replacing: bool = False,
     on_progress: OnProgress = quiet,
@@ -57,8 +57,9 @@ def pull(
 ) -> Pulled:
     """Bring a rollout version, or the artifact with a digest, to `folder`.
 
-    A cached digest needs no server, so `place` may be None then. The folder must not exist, or be
-    empty, unless `is_replacing`; it is renamed into place, so nobody sees a half-filled one.
+    Without `place` it is looked up as by `find_place`, and only if the cache does not hold the
+    digest: a cached one needs no server. The folder must not exist, or be empty, unless
+    `is_replacing`; it is renamed into place, so nobody sees a half-filled one.
     """
     folder = _target(folder)
     if not is_replacing:
@@ -86,10 +87,7 @@ def _pull(
             archive = found
         else:
             selector = Selector.parse(what) if digest is None else None
-            if place is None:
-                raise InvalidInput(
-                    "This artifact is not in the cache, so a server and a workspace are needed."
-                )
+            place = place or find_place(env=env)
             with place.open() as server:
                 workspace_id = server.workspace_id(place.need_workspace())
                 size: int | None = None

@@ -224,6 +224,7 @@ class _Work:
         if self.place.ca_bundle is not None:
             key = f"http.{parts.scheme}://{parts.netloc}.sslCAInfo"
             self._set(key, str(self.place.ca_bundle.absolute()))
+            self._set("gitsync.caBundle", str(self.place.ca_bundle.absolute()))
 
     def check_out(self, head: str, *, is_chosen: bool, progress: bool) -> tuple[str | None, str]:
         """Fetch, and make the branch the current one; sha None in an empty workspace."""

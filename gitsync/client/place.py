@@ -69,6 +69,7 @@ def find_place(
     said = server or env.get("GITSYNC_SERVER")
     named = workspace or env.get("GITSYNC_WORKSPACE")
     secret = read_token(token_file) if token_file else env.get("GITSYNC_TOKEN")
+    bundle = env.get("GITSYNC_CA_BUNDLE")
     kept: dict[str, str] = {}
     if not (said and named and secret):
         try:
@@ -87,7 +88,7 @@ def find_place(
     if "gitsync.server" in kept and normal_url(kept["gitsync.server"]) == url:
         named = named or kept.get("gitsync.workspace")
         secret = secret or checkout.password(url)
+        bundle = bundle or kept.get("gitsync.cabundle")
     if not secret and user is not None:
         secret = user.token(url)
-    bundle = env.get("GITSYNC_CA_BUNDLE")
     return Place(url, named or None, secret or None, Path(bundle) if bundle else None)

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -240,11 +241,18 @@ class _Listener(ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def serving(repos: Path | None = None, *, port: int = 0) -> Iterator[Stage]:
+def serving(
+    repos: Path | None = None, *, port: int = 0, tls: ssl.SSLContext | None = None
+) -> Iterator[Stage]:
     stage = Stage(repos=repos)
     handler = type("Handler", (_Handler,), {"stage": stage})
     with _Listener(("127.0.0.1", port), handler) as listener:
         stage.url = f"http://127.0.0.1:{listener.server_address[1]}"
+        if tls is not None:
+            stage.url = stage.url.replace("http:", "https:")
+            listener.socket = tls.wrap_socket(
+                listener.socket, server_side=True, do_handshake_on_connect=False
+            )
         thread = threading.Thread(
             target=listener.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         )

@@ -20,7 +20,7 @@ from gitsync.client import (
 from gitsync.client.artifact import pull
 from gitsync.client.selector import Selector
 from gitsync.errors import InvalidInput
-from tests.cli.kit import WORKSPACE, Stage, gitsync, special, tar_of
+from tests.cli.kit import TOKEN, WORKSPACE, Stage, gitsync, special, tar_of
 
 GOOD = tar_of(
     ("data/x.jsonl", b"{}\n"),
@@ -94,11 +94,17 @@ def test_modes_are_those_of_git_under_the_umask(stage: Stage, tmp_path: Path, en
 def test_a_cached_digest_needs_no_server(good: Stage, tmp_path: Path, env) -> None:
     pull("demo", tmp_path / "out", place=good.place(), env=env)
     asked = len(good.calls)
-    again = pull(DIGEST, tmp_path / "again", place=None, env=env)
+    again = pull(DIGEST, tmp_path / "again", env=env)
     assert again.from_cache and again.files == 5
     assert len(good.calls) == asked
-    with pytest.raises(InvalidInput, match="not in the cache"):
-        pull("0" * 64, tmp_path / "other", place=None, env=env)
+    with pytest.raises(InvalidInput, match="Which server"):
+        pull("0" * 64, tmp_path / "other", env=env)
+
+
+def test_the_environment_says_where_to_pull_from(good: Stage, tmp_path: Path, env) -> None:
+    env |= {"PATH": os.environ["PATH"], "GITSYNC_SERVER": good.url, "GITSYNC_TOKEN": TOKEN}
+    found = pull("demo", tmp_path / "out", env=env | {"GITSYNC_WORKSPACE": "Demo team"})
+    assert found.digest == DIGEST
 
 
 def test_a_damaged_cache_entry_is_noticed_and_fetched_anew(
@@ -360,6 +366,19 @@ def test_a_refusal_of_the_server_is_passed_on(stage: Stage, tmp_path: Path, env)
     with pytest.raises(ServerRefused) as caught:
         pull("demo", tmp_path / "out", place=stage.place(), env=env)
     assert caught.value.server_code == "ROLLOUT_INVALID"
+
+
+def test_the_command_names_the_last_good_version(stage: Stage, tmp_path: Path) -> None:
+    body = {
+        "message": "main.py has no Grader.",
+        "code": "ROLLOUT_INVALID",
+        "last_good": {"commit_sha": "c" * 40, "digest": "d" * 64},
+    }
+    stage.on(f"POST workspaces/{WORKSPACE}/resolve", 400, body)
+    env = {"GITSYNC_SERVER": stage.url, "GITSYNC_TOKEN": TOKEN, "GITSYNC_WORKSPACE": WORKSPACE}
+    ran = gitsync("pull", "demo", "out", cwd=tmp_path, env=env)
+    assert ran.code == 1 and "no Grader" in ran.err
+    assert "cccccccccc" in ran.err and "--prefer-last-good" in ran.err
 
 
 def test_the_command_pulls_and_says_so_in_json(good: Stage, tmp_path: Path) -> None:
