@@ -148,6 +148,10 @@ class Draft:
             self._sides[path] = side_of(self.tree, path)
         return self._sides[path]
 
+    def planned(self) -> OverlayTree:
+        """The tree as it would be with the steps so far."""
+        return OverlayTree(self.tree, self._changes)
+
     def read(self, path: str) -> bytes:
         """The bytes that stand at `path` now."""
         return self.tree.read(path, limit=MAX_FILE_BYTES)

@@ -14,7 +14,7 @@ from typing import Any
 from gitsync.errors import NotFound
 from gitsync.template.agents import AGENTS_PATH, replace_table
 from gitsync.template.catalogue import Catalogue
-from gitsync.template.files import blob_id, walk
+from gitsync.template.files import MAX_FILE_BYTES, blob_id, walk
 from gitsync.template.lock import Lock, LockedFile, read_lock
 from gitsync.template.plan import Action, Draft, Plan, Side
 from gitsync.template.selection import (
@@ -288,14 +288,17 @@ def _damage(draft: Draft, name: str, use: SkillUse | None) -> tuple[tuple[str, s
 def plan_repair(
     tree: Tree, catalogue: Catalogue, *, mode: SkillMode | None = None, force: bool = False
 ) -> Plan:
-    """Mend the links of installed skills; `mode` switches them to copies or back to links.
+    """Bring missing files of installed skills back and mend their links.
 
-    A copied folder goes only if it is equal to the canonical one, or if forced.
+    `mode` switches to copies or back to links. A copied folder goes only if it is equal to the
+    canonical one, or if forced.
     """
     draft = Draft(tree, read_lock(tree))
     selection = draft.lock.selection
     for use in draft.lock.selection.skills:
         new = SkillUse(use.name, mode or use.mode)
+        if use.name in catalogue.skills:
+            _restore_missing(draft, catalogue, new)
         if new.mode is SkillMode.COPY:
             _lay_copy(draft, new, force=force)
         else:
@@ -303,6 +306,15 @@ def plan_repair(
         selection = selection.with_skill(new)
     lock = replace(draft.lock, selection=selection, files=draft.locked)
     return draft.finish("Repair the links of the skills", lock, all_or_nothing=False)
+
+
+def _restore_missing(draft: Draft, catalogue: Catalogue, use: SkillUse) -> None:
+    """What the lock lists under the canonical folder and is not there."""
+    for path, file in render_skill(catalogue, use).items():
+        is_listed = path in draft.locked and path.startswith(f"{SKILLS_ROOT}/")
+        if is_listed and draft.side(path) is None and draft.obstacle(path) is None:
+            draft.write(path, file, "it was missing")
+            draft.hold(path, file)
 
 
 def _lay_link(draft: Draft, use: SkillUse, *, force: bool) -> None:
@@ -345,11 +357,12 @@ def _lay_copy(draft: Draft, use: SkillUse, *, force: bool) -> None:
     if side is not None and side.kind is not Kind.FOLDER:
         draft.delete(link, "a copy takes its place")
     draft.hold(link, None)
-    for path, entry in walk(draft.tree, home):
+    planned = draft.planned()
+    for path, entry in walk(planned, home):
         if entry.kind is Kind.GITLINK:
             continue
         target = link + path[len(home) :]
-        file = Rendered(entry.kind, draft.read(path), owner)
+        file = Rendered(entry.kind, planned.read(path, limit=MAX_FILE_BYTES), owner)
         there = draft.side(target)
         if there == Side.of(file):
             draft.hold(target, file)

@@ -56,7 +56,7 @@ class _Sides:
 
 
 class ThreeWay:
-    """Decides path by path over one draft; `scope` limits it to some owners."""
+    """Decides path by path over one draft."""
 
     def __init__(
         self,
@@ -87,7 +87,9 @@ class ThreeWay:
         ours = draft.side(old)
         if base is None or theirs is None or new in draft.locked or ours is None:
             return False
-        if draft.side(new) is not None or not ours.is_content or self._is_left_alone(old):
+        if draft.side(new) is not None or draft.obstacle(new) or not ours.is_content:
+            return False
+        if self._is_left_alone(old) or self._is_left_alone(new):
             return False
         draft.hold(old, None)
         if ours == Side.of(base):
@@ -210,6 +212,8 @@ class ThreeWay:
         beside = path + BESIDE
         if self._on_conflict is not OnConflict.BESIDE or self._draft.obstacle(beside):
             return False
+        if self._draft.side(beside) not in (None, Side.of(theirs)):
+            return False  # something of yours has that name
         self._draft.write(beside, theirs, f"the template's version of {path}")
         return True
 

@@ -275,3 +275,23 @@ def test_installing_twice_the_same_bytes_adopts_them(ws, tmp_path):
     actions = {s.path: s.action for s in plan.steps}
     assert actions[f"{HOME}/plan-eval/SKILL.md"] is Action.SKIP
     assert f"{HOME}/plan-eval/SKILL.md" in read_lock(tree(ws)).files
+
+
+def test_missing_files_of_a_skill_are_brought_back(ws):
+    before = snapshot(ws)
+    (ws / HOME / "create-rollouts/references/entrypoints.md").unlink()
+    (ws / HOME / "plan-training/SKILL.md").unlink()
+    states = {s.name: s for s in list_skills(tree(ws), CATALOGUE)}
+    assert states["create-rollouts"].missing and states["plan-training"].missing
+    do(ws, plan_repair(tree(ws), CATALOGUE))
+    assert snapshot(ws) == before
+
+
+def test_a_whole_skill_that_was_deleted_comes_back_as_copies_too(ws):
+    import shutil
+
+    shutil.rmtree(ws / HOME / "plan-training")
+    do(ws, plan_repair(tree(ws), CATALOGUE, mode=SkillMode.COPY))
+    assert (ws / LINKS / "plan-training/SKILL.md").read_bytes() == (
+        ws / HOME / "plan-training/SKILL.md"
+    ).read_bytes()

@@ -384,3 +384,26 @@ def test_a_parameter_takes_a_file_away_and_brings_it_back(tmp_path):
     assert training("true") is Action.CREATE and snapshot(root) == before
     put(root, {config: "# mine\n"})
     assert training("false") is Action.SKIP and (root / config).read_text() == "# mine\n"
+
+
+def test_a_rename_into_a_place_that_is_taken_loses_nothing(tmp_path):
+    toml = small_template(tmp_path / "probe", version="2").joinpath("template.toml").read_text()
+    renamed = {
+        "template.toml": toml.replace("[param", '[renames]\n"a.md" = "docs/a.md"\n\n[param'),
+        "docs/a.md": "a\n",
+    }
+    case = Case(tmp_path, v1={"a.md": "a\n"}, v2=renamed)
+    put(case.root, {"a.md": "a, mine\n", "docs": "a file of mine\n"})
+    plan = case.plan()
+    apply_plan(case.root, plan)
+    assert case.text("a.md") == "a, mine\n" and case.text("docs") == "a file of mine\n"
+    assert [c.path for c in plan.conflicts] == ["docs/a.md"]
+
+
+def test_a_file_of_yours_beside_a_conflict_is_not_overwritten(tmp_path):
+    case = Case(tmp_path, v2={"README.md.jinja": "theirs\n"})
+    put(case.root, {"README.md": "mine\n", "README.md.template-new": "mine too\n"})
+    plan = case.plan(on_conflict=OnConflict.BESIDE)
+    apply_plan(case.root, plan)
+    assert case.text("README.md.template-new") == "mine too\n"
+    assert [c.path for c in case.plan().conflicts] == ["README.md"]
