@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import posixpath
 
-from gitsync.check.python import calls, classes, expressions
+from gitsync.check.python import lineage
+from gitsync.check.python import calls, classes, expressions, making, reach
 from gitsync.check.python.facts import BASES, facts
 from gitsync.check.python.machine import REGISTRY, SYS_MODULES, SYS_PATH, Frame, Machine
 from gitsync.check.python.values import (
@@ -196,7 +197,7 @@ def of_class(
         return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
     if name == "__annotations__":
         return Opaque()
-    found = _class_lookup(m, owner, name)
+    found = class_lookup(m, owner, name)
     if found is None:
         method = classes.meta_attribute(m, obj, name)
         if method is not None:
@@ -246,7 +247,7 @@ def m_frozenset(obj: ClassObj) -> Value:
     return NONE
 
 
-def _class_lookup(m: Machine, cls: Value, name: str) -> Value | None:
+def class_lookup(m: Machine, cls: Value, name: str) -> Value | None:
     """The raw attribute along the MRO; an opaque base hides what comes after it."""
     for part in classes.mro_of(m, cls):
         if isinstance(part, Ref):
@@ -292,7 +293,7 @@ def _of_instance(
         return obj.cls
     if name == "__dict__":
         return Names(owner.oid)
-    raw = _class_lookup(m, obj.cls, name)
+    raw = class_lookup(m, obj.cls, name)
     if isinstance(raw, Wrapped) and raw.kind in ("property", "cached_property"):
         return calls.call(m, frame, raw.function, [owner], {}, node)
     own = m.read(owner.oid, name)
@@ -447,193 +448,7 @@ def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST
 # -- setting and deleting --------------------------------------------------------------------
 
 
-def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: ast.AST) -> None:
-    """`owner.name = value`."""
-    if isinstance(owner, Unknown):
-        m.doubt(owner)
-        return
-    if owner == Ext("sys") and name == "path":
-        _set_path(m, frame, value, node)
-        return
-    if isinstance(owner, Ext):
-        _guard_external(m, frame, owner, name, node)
-    if isinstance(owner, Ref):
-        obj = m.obj(owner)
-        if isinstance(obj, InstanceObj):
-            raw = _class_lookup(m, obj.cls, name)
-            if isinstance(raw, Wrapped) and raw.kind == "property":
-                return
-            hook = classes.class_attribute(m, obj.cls, "__setattr__")
-            if hook is not None:
-                calls.call(m, frame, calls.bind(m, hook, owner), [Const(name), value], {}, node)
-                return
-        if isinstance(obj, ClassObj):
-            hook = classes.meta_attribute(m, obj, "__setattr__")
-            if hook is not None:
-                calls.call(m, frame, hook, [owner, Const(name), value], {}, node)
-                return
-            if name == "__abstractmethods__":
-                changed = m.state.change(owner.oid)
-                assert isinstance(changed, ClassObj)
-                items = calls.strings_of(m, frame, value, node)
-                if items is None:
-                    changed.doubt = m.unknown(frame, node, "the abstract methods are set by hand")
-                else:
-                    changed.abstract = frozenset(items)
-                return
-            if name in ("__bases__", "__class__"):
-                changed = m.state.change(owner.oid)
-                assert isinstance(changed, ClassObj)
-                changed.doubt = m.unknown(frame, node, "the bases are changed afterwards")
-                return
-            if name == "__qualname__" or name == "__module__" or name == "__name__":
-                _rename(m, frame, owner, name, value, node)
-                return
-        if isinstance(obj, Namespace):
-            m.store(owner.oid, name, value)
-            return
-        raise m.error(frame, node, "AttributeError", f"no attribute '{name}' can be set here")
-    if isinstance(owner, Const | TupleValue | PathValue | Method):
-        raise m.error(frame, node, "AttributeError", f"no attribute '{name}' can be set here")
-    if isinstance(owner, Opaque | Ext):
-        path = owner.path
-        key = f"attribute:{path}.{name}"
-        registry = m.space(REGISTRY)
-        if classes.touches(m.state, value) or key in registry.values or isinstance(owner, Ext):
-            m.store(REGISTRY, key, value)
-        if isinstance(owner, Ext) and path in BASES.values():
-            m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))
-
-
-def _set_path(m: Machine, frame: Frame, value: Value, node: ast.AST) -> None:
-    """`sys.path = …`."""
-    items, rest = expressions.items_of(m, frame, value, node)
-    changed = m.state.change(SYS_PATH)
-    assert isinstance(changed, ListObj)
-    changed.items, changed.rest = list(items), rest
-
-
-_VITAL = frozenset({"builtins", "abc", "importlib", "sys", "types", "functools", "dataclasses"})
-
-
-def _guard_external(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.AST) -> None:
-    """Changing what everything stands on puts everything in doubt."""
-    if owner.kind == "c" and owner.path.startswith("builtins."):
-        raise m.error(frame, node, "TypeError", f"{owner.path} cannot be changed")
-    if owner.path in _VITAL and (owner.path != "sys" or name in ("modules", "meta_path")):
-        m.doubt(m.unknown(frame, node, f"{owner.path}.{name} is replaced"))
-
-
-def _rename(m: Machine, frame: Frame, owner: Ref, name: str, value: Value, node: ast.AST) -> None:
-    changed = m.state.change(owner.oid)
-    assert isinstance(changed, ClassObj)
-    if not isinstance(value, Const) or not isinstance(value.value, str):
-        if name != "__name__":
-            changed.doubt = m.unknown(frame, node, "the class is renamed")
-    elif name == "__qualname__":
-        changed.qualname = value.value
-    elif name == "__module__":
-        changed.module = classes.shown_module(m, frame, value.value)
-        changed.values["__module__"] = value
-    else:
-        changed.name = value.value
-
-
-def remove(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> None:
-    """`del owner.name`."""
-    if isinstance(owner, Ref):
-        obj = m.obj(owner)
-        if isinstance(obj, Namespace):
-            if name in obj.values:
-                changed = m.state.change(owner.oid)
-                assert isinstance(changed, Namespace)
-                changed.values.pop(name)
-            elif obj.taint is None and not isinstance(obj, InstanceObj):
-                raise m.error(frame, node, "AttributeError", f"there is no '{name}' to delete")
-
-
 # -- text, paths, identity, versions ---------------------------------------------------------
-
-
-def as_text(m: Machine, value: Value) -> str | None:
-    """`str(value)` if it is certain."""
-    if isinstance(value, Const):
-        text = str(value.value)
-        return text if len(text) < 65536 else None
-    if isinstance(value, PathValue):
-        return value.text
-    if isinstance(value, Ref):
-        obj = m.obj(value)
-        if isinstance(obj, InstanceObj) and classes.class_attribute(m, obj.cls, "__str__") is None:
-            cls = m.obj(obj.cls) if isinstance(obj.cls, Ref) else None
-            inner = obj.values.get("value")
-            if isinstance(cls, ClassObj) and classes.is_enum(cls) and isinstance(inner, Const):
-                if Ext("enum.StrEnum") in cls.mro:
-                    return str(inner.value)
-    return None
-
-
-def join_path(left: Value, right: Value) -> Value | None:
-    """`Path / "name"`."""
-    if isinstance(left, PathValue):
-        if isinstance(right, Const) and isinstance(right.value, str):
-            return PathValue(posixpath.normpath(posixpath.join(left.text, right.value)))
-        if isinstance(right, PathValue):
-            return PathValue(posixpath.normpath(posixpath.join(left.text, right.text)))
-        return Opaque("pathlib.Path()")
-    return None
-
-
-def identical(m: Machine, left: Value, right: Value) -> bool | None:
-    """`left is right` if it is certain."""
-    if isinstance(left, Opaque | Unknown) or isinstance(right, Opaque | Unknown):
-        return None
-    if isinstance(left, Const) and isinstance(right, Const):
-        if left == right:
-            single = left.value is None or left.value is ... or isinstance(left.value, bool)
-            return True if single else None
-        return False
-    if isinstance(left, Ref) and isinstance(right, Ref):
-        return left.oid == right.oid
-    if isinstance(left, Ext) and isinstance(right, Ext):
-        if left.path == right.path:
-            return True
-        return False if left.kind in "cfm" and right.kind in "cfm" else None
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Ext) and one.kind == "v":
-            return None
-        if isinstance(one, Const) and one.value is None and not isinstance(other, Const):
-            return False
-    if type(left) is not type(right):
-        return False
-    return None
-
-
-def compare_version(m: Machine, op: ast.cmpop, left: Value, right: Value) -> bool | None:
-    """`sys.version_info` against a tuple."""
-    if isinstance(right, Ext) and right.path == "sys.version_info":
-        mirrored: dict[type[ast.cmpop], ast.cmpop] = {
-            ast.Lt: ast.Gt(),
-            ast.Gt: ast.Lt(),
-            ast.LtE: ast.GtE(),
-            ast.GtE: ast.LtE(),
-        }
-        left, right, op = right, left, mirrored.get(type(op), op)
-    if not (isinstance(left, Ext) and left.path == "sys.version_info"):
-        return None
-    if not isinstance(right, TupleValue):
-        return None
-    wanted = tuple(i.value if isinstance(i, Const) else None for i in right.items)
-    if not wanted or not all(isinstance(w, int) for w in wanted):
-        return None
-    have = (3, m.minor)
-    numbers = tuple(w for w in wanted if isinstance(w, int))
-    if numbers[:2] == have and len(numbers) > 2:
-        return None
-    less = have[: len(numbers)] < numbers[:2] if numbers[:2] != have else False
-    # Equal so far: the real version has more parts, so it is the greater one.
-    greater = not less
-    return greater if isinstance(op, ast.Gt | ast.GtE) else less
 
 
 __all__ = ["ListObj", "facts", "get", "put", "remove"]

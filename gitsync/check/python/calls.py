@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from gitsync.check.python import attributes, classes, containers, expressions
+from gitsync.check.python import instances
+from gitsync.check.python import attributes, classes, containers, expressions, making, reach
 from gitsync.check.python.facts import BASES, HARBOR_BACKEND, LOCAL_BACKEND
 from gitsync.check.python.machine import (
     MAX_DEPTH,
@@ -110,7 +111,7 @@ def call(
     m.tick()
     function = m.concrete(function)
     if isinstance(function, Unknown):
-        if any(classes.touches(m.state, v) for v in (*args, *keywords.values())):
+        if any(reach.touches(m.state, v) for v in (*args, *keywords.values())):
             m.doubt(function)
         return function
     if isinstance(function, Ref):
@@ -118,7 +119,9 @@ def call(
         if isinstance(obj, FunctionObj):
             return _call_function(m, frame, function, obj, args, keywords, node, rest, kwrest)
         if isinstance(obj, ClassObj):
-            return instantiate(m, frame, function, obj, args, keywords, node, rest, kwrest)
+            return instances.instantiate(
+                m, frame, function, obj, args, keywords, node, rest, kwrest
+            )
         if isinstance(obj, InstanceObj):
             method = classes.class_attribute(m, obj.cls, "__call__")
             if method is not None:
@@ -203,7 +206,7 @@ def opaque_result(
     like: Opaque | None = None,
 ) -> Value:
     """What a library that cannot be looked into gives: no component, but it may hold one."""
-    carries = any(classes.touches(m.state, v) for v in (*args, *keywords.values()))
+    carries = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
     third = like is not None and like.third
     routed = like is not None and (like.routed or is_routed(keywords))
     return Opaque(f"{path}()", third=third, routed=routed, carries=carries and third)
@@ -371,7 +374,7 @@ def _not_worked_out(
     keywords: dict[str, Value],
     node: ast.AST,
 ) -> Value:
-    if any(classes.touches(m.state, v) for v in (ref, *args, *keywords.values())):
+    if any(reach.touches(m.state, v) for v in (ref, *args, *keywords.values())):
         doubt = m.unknown(frame, node, f"the call of {obj.name} cannot be worked out")
         for name in owned(obj.node).declared_global:
             m.store(obj.module, name, doubt)
@@ -424,8 +427,8 @@ def bind_arguments(
             continue
         default = defaults.get(parameter.arg)
         if unknown is not None and (kwrest is not None or parameter in positional):
-            harmful = classes.touches(m.state, unknown) or (
-                default is not None and classes.touches(m.state, default)
+            harmful = reach.touches(m.state, unknown) or (
+                default is not None and reach.touches(m.state, default)
             )
             if harmful or default is None:
                 values[parameter.arg] = (
@@ -470,223 +473,7 @@ def run_generator(
     return given, None
 
 
-def iterate_instance(
-    m: Machine, frame: Frame, value: Ref, obj: InstanceObj, node: ast.AST
-) -> tuple[list[Value], Value | None] | None:
-    """Iterating an instance of a local class."""
-    method = classes.class_attribute(m, obj.cls, "__iter__")
-    if method is not None:
-        result = call(m, frame, bind(m, method, value), [], {}, node)
-        if result == value:
-            doubt = classes.touches(m.state, value)
-            return [], m.unknown(frame, node, "an iterator of its own") if doubt else Opaque()
-        return expressions.items_of(m, frame, result, node)
-    if any(classes.touches(m.state, v) for v in obj.values.values()):
-        return [], m.unknown(frame, node, "an object that holds a component is iterated over")
-    if isinstance(obj.cls, Ref):
-        cls = m.obj(obj.cls)
-        if isinstance(cls, ClassObj) and all(isinstance(p, Ref) for p in cls.mro):
-            if classes.class_attribute(m, obj.cls, "__getitem__") is None:
-                raise m.error(frame, node, "TypeError", "this object cannot be iterated over")
-    return [], Opaque()
-
-
 # -- instances -------------------------------------------------------------------------------
-
-
-def instantiate(
-    m: Machine,
-    frame: Frame,
-    ref: Ref,
-    cls: ClassObj,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-    rest: Value | None = None,
-    kwrest: Value | None = None,
-) -> Value:
-    """`Class(...)`."""
-    if cls.doubt is not None:
-        return cls.doubt
-    if Ext("builtins.type") in cls.mro:
-        return _call_metaclass(m, frame, ref, args, keywords, node)
-    hook = classes.meta_attribute(m, cls, "__call__")
-    if hook is not None and not m.speculative:
-        return call(m, frame, bind(m, hook, ref), args, keywords, node, rest=rest, kwrest=kwrest)
-    if classes.is_enum(cls):
-        return _enum_member(m, frame, ref, cls, args, node)
-    return new_instance(m, frame, ref, cls, args, keywords, node, rest, kwrest)
-
-
-def new_instance(
-    m: Machine,
-    frame: Frame,
-    ref: Ref,
-    cls: ClassObj,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-    rest: Value | None = None,
-    kwrest: Value | None = None,
-) -> Value:
-    """`type.__call__`: `__new__`, then `__init__`."""
-    made: Value
-    new = _constructor_part(m, ref, "__new__")
-    if isinstance(new, Wrapped):
-        new = new.function
-    if isinstance(new, Ref) and isinstance(m.obj(new), FunctionObj):
-        made = call(m, frame, new, [ref, *args], keywords, node, rest=rest, kwrest=kwrest)
-        if not (isinstance(made, Ref) and isinstance(m.obj(made), InstanceObj)):
-            return made
-        if m.obj(made).cls != ref:  # type: ignore[attr-defined]
-            return made
-    else:
-        if cls.abstract:
-            names = ", ".join(sorted(cls.abstract))
-            raise m.error(
-                frame, node, "TypeError", f"the abstract class {cls.name} is instantiated ({names})"
-            )
-        made = m.new(InstanceObj(ref, tuple(args)))
-    init = _constructor_part(m, ref, "__init__")
-    if isinstance(init, Decorator) and init.name == "dataclass-init":
-        _dataclass_init(m, frame, made, init, args, keywords, node, rest, kwrest)
-    elif isinstance(init, Ref) and isinstance(m.obj(init), FunctionObj):
-        call(m, frame, init, [made, *args], keywords, node, rest=rest, kwrest=kwrest)
-    elif isinstance(init, Ext):
-        value = args[0] if args else keywords.get("config", NONE)
-        if isinstance(made, Ref):
-            m.store(made.oid, "config", value)
-    elif isinstance(made, Ref):
-        for name, value in keywords.items():
-            m.store(made.oid, name, value)
-        fields = _named_fields(m, cls)
-        for field, value in zip(fields, args, strict=False):
-            m.store(made.oid, field, value)
-        if (
-            not fields
-            and not keywords
-            and args
-            and all(isinstance(p, Ref) for p in cls.mro)
-            and (new is None)
-        ):
-            raise m.error(frame, node, "TypeError", f"{cls.name}() takes no arguments")
-    return made
-
-
-def _named_fields(m: Machine, cls: ClassObj) -> list[str]:
-    if Ext("builtins.tuple") not in cls.mro:
-        return []
-    annotations = cls.values.get(classes.ANNOTATIONS)
-    out: list[str] = []
-    for entry in annotations.items if isinstance(annotations, TupleValue) else ():
-        if isinstance(entry, TupleValue) and isinstance(entry.items[0], Const):
-            out.append(str(entry.items[0].value))
-    return out
-
-
-def _constructor_part(m: Machine, ref: Ref, name: str) -> Value | None:
-    found = classes.find_in_mro(m, ref, name)
-    return found[1] if found is not None else None
-
-
-def _dataclass_init(
-    m: Machine,
-    frame: Frame,
-    made: Value,
-    init: Decorator,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-    rest: Value | None,
-    kwrest: Value | None,
-) -> None:
-    assert isinstance(made, Ref)
-    positional: list[str] = []
-    required: set[str] = set()
-    for name, flags in init.parts:
-        assert isinstance(flags, TupleValue)
-        needs, only = flags.items
-        if only != Const(True):
-            positional.append(name)
-        if needs == Const(True):
-            required.add(name)
-    if len(args) > len(positional):
-        raise m.error(frame, node, "TypeError", "the dataclass is given too many arguments")
-    given = {**dict(zip(positional, args, strict=False)), **keywords}
-    for name, value in given.items():
-        if name not in dict(init.parts):
-            raise m.error(frame, node, "TypeError", f"the dataclass has no field '{name}'")
-        m.store(made.oid, name, value)
-    missing = required - set(given)
-    if missing:
-        unknown = kwrest or rest
-        if unknown is None:
-            raise m.error(frame, node, "TypeError", f"the dataclass lacks '{sorted(missing)[0]}'")
-        for name in missing:
-            m.store(made.oid, name, unknown)
-    if kwrest is not None:
-        for name in dict(init.parts):
-            if name not in given:
-                m.store(made.oid, name, kwrest)
-    cls = m.obj(made).cls  # type: ignore[attr-defined]
-    post = classes.class_attribute(m, cls, "__post_init__")
-    if post is not None:
-        call(m, frame, bind(m, post, made), [], {}, node, rest=Opaque())
-    else:
-        for name, _ in init.parts:
-            if (
-                name not in m.space(made.oid).values
-                and classes.class_attribute(m, cls, name) is None
-            ):
-                m.store(made.oid, name, Opaque())
-
-
-def _call_metaclass(
-    m: Machine,
-    frame: Frame,
-    ref: Ref,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-) -> Value:
-    """`Meta("Name", bases, namespace)`."""
-    if len(args) != 3:
-        return m.unknown(frame, node, "a metaclass is called in an unusual way")
-    return class_from_parts(m, frame, args, {**keywords, "metaclass": ref}, node)
-
-
-def class_from_parts(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    """Three-argument `type()`."""
-    name, bases, space = args
-    items, rest = expressions.items_of(m, frame, bases, node)
-    values: dict[str, Value] = {}
-    more = spread(m, frame, space, values, node)
-    if isinstance(space, Ref) and isinstance(m.obj(space), DictObj):
-        pass
-    elif more is None or not isinstance(more, Unknown):
-        more = more or None
-    harmful = any(classes.touches(m.state, v) for v in (*items, *((rest,) if rest else ())))
-    if rest is not None or more is not None or not isinstance(name, Const):
-        if harmful or isinstance(rest, Unknown) or isinstance(more, Unknown):
-            return m.unknown(frame, node, "the parts of the class are not known")
-        return Opaque()
-    return classes.build(m, frame, str(name.value), items, keywords, values, node)
-
-
-def _enum_member(
-    m: Machine, frame: Frame, ref: Ref, cls: ClassObj, args: list[Value], node: ast.AST
-) -> Value:
-    members = [
-        v for v in cls.values.values() if isinstance(v, Ref) and isinstance(m.obj(v), InstanceObj)
-    ]
-    for member in members:
-        obj = m.obj(member)
-        if isinstance(obj, InstanceObj) and args:
-            if containers.equal(m, obj.values.get("value", NONE), args[0]):
-                return member
-    return containers.pick_any(m, frame, list(members), node)
 
 
 # -- decorators ------------------------------------------------------------------------------
@@ -706,7 +493,7 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
     if isinstance(decorator, Opaque):
         m.may_raise(m.place(frame, node))
         if component:
-            if classes.touches(m.state, value) or decorator.carries:
+            if reach.touches(m.state, value) or decorator.carries:
                 return m.unknown(frame, node, "a class decorator cannot be looked into")
             return Opaque(f"{decorator.path}()", third=decorator.third)
         return Opaque(f"decorated:{decorator.path}", third=decorator.third)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from gitsync.check.python import attributes, calls, classes, expressions
+from gitsync.check.python import comparing
+from gitsync.check.python import comprehensions
+from gitsync.check.python import attributes, calls, classes, expressions, reach
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
     NONE,
@@ -38,7 +40,7 @@ MAX_ITEMS = 50_000
 
 def blurred(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value:
     """One value that stands for any of these and others like them."""
-    if any(classes.touches(m.state, v) for v in values):
+    if any(reach.touches(m.state, v) for v in values):
         return m.unknown(frame, node, "the contents of the container are not known")
     first = values[0] if values else None
     return first if isinstance(first, Opaque) and len(values) == 1 else Opaque()
@@ -132,7 +134,7 @@ def known_items(
                 changed.items = []
             if obj.kind in ("set", "frozenset") and len(items) > 1:
                 # The order of a set is not known; classes in it are tried in both ends' order.
-                if any(classes.touches(m.state, i) for i in items):
+                if any(reach.touches(m.state, i) for i in items):
                     return [], blurred(m, frame, items, node)
             return [m.concrete(i) for i in items], obj.rest
         if isinstance(obj, DictObj):
@@ -145,7 +147,7 @@ def known_items(
         space = m.settle(value.oid)
         return [Const(k) for k in visible(space)], space.taint
     if isinstance(value, Lazy):
-        return expressions.run_lazy(m, value)
+        return comprehensions.run_lazy(m, value)
     if isinstance(value, Coroutine):
         return calls.run_generator(m, frame, value, node)
     return None
@@ -255,7 +257,7 @@ def equal(m: Machine, left: Value, right: Value) -> bool | None:
         if isinstance(other, Ref | TupleValue | PathValue):
             return False
         return None
-    return attributes.identical(m, left, right)
+    return comparing.identical(m, left, right)
 
 
 def contains(m: Machine, owner: Value, item: Value) -> bool | None:
@@ -289,297 +291,6 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
 
 
 # -- items -----------------------------------------------------------------------------------
-
-
-def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> Value:
-    """`owner[key]`."""
-    if isinstance(owner, Unknown):
-        return owner
-    if isinstance(owner, TupleValue):
-        return _of_sequence(m, frame, list(owner.items), None, key, node)
-    if isinstance(owner, Const):
-        return _of_constant(m, frame, owner, key, node)
-    if isinstance(owner, Names):
-        return _of_names(m, frame, owner, key, node)
-    if isinstance(owner, Alias):
-        return owner
-    if isinstance(owner, Ext):
-        if owner.path == "sys.version_info" and isinstance(key, Const):
-            return Const((3, m.minor)[key.value]) if key.value in (0, 1) else Opaque("int()")
-        if owner.kind == "c" or owner.path.startswith(("typing.", "collections.abc.")):
-            return Alias(owner, (key,))
-        m.may_raise(m.place(frame, node))
-        return Opaque(owner.path + "[]")
-    if isinstance(owner, Ref):
-        obj = m.obj(owner)
-        if isinstance(obj, ListObj):
-            return _of_sequence(m, frame, obj.items, obj.rest, key, node)
-        if isinstance(obj, DictObj):
-            return _of_dict(m, frame, owner, obj, key, node)
-        if isinstance(obj, ClassObj):
-            return _of_class(m, frame, owner, obj, key, node)
-        if isinstance(obj, InstanceObj):
-            method = classes.class_attribute(m, obj.cls, "__getitem__")
-            if method is not None:
-                return calls.call(m, frame, calls.bind(m, method, owner), [key], {}, node)
-            if any(classes.touches(m.state, v) for v in obj.values.values()):
-                return m.unknown(frame, node, "an object that holds a component is subscripted")
-            return Opaque()
-        raise m.error(frame, node, "TypeError", "this value has no items")
-    if isinstance(owner, Opaque):
-        if owner.carries:
-            return m.unknown(frame, node, "an object that was given a component class hands it out")
-        m.may_raise(m.place(frame, node))
-        return Opaque(owner.path + "[]", third=owner.third, routed=owner.routed)
-    return Opaque()
-
-
-def _of_class(
-    m: Machine, frame: Frame, owner: Ref, obj: ClassObj, key: Value, node: ast.AST
-) -> Value:
-    method = classes.meta_attribute(m, obj, "__getitem__")
-    if method is not None:
-        return calls.call(m, frame, method, [owner, key], {}, node)
-    if classes.is_enum(obj) and isinstance(key, Const) and isinstance(key.value, str):
-        found = obj.values.get(key.value)
-        if found is None:
-            raise m.error(frame, node, "KeyError", f"the enum {obj.name} has no '{key.value}'")
-        return m.concrete(found)
-    method = classes.class_attribute(m, owner, "__class_getitem__")
-    if method is not None:
-        function = method.function if hasattr(method, "function") else method
-        return calls.call(m, frame, function, [owner, key], {}, node)
-    generic = any(not isinstance(p, Ref) for p in obj.mro)
-    bare = all(
-        isinstance(p, Ref) or p in (Ext("abc.ABC"), Ext("builtins.object"), Ext(GRADER))
-        for p in obj.mro
-    )
-    if not generic or bare:
-        raise m.error(frame, node, "TypeError", f"the class {obj.name} cannot be subscripted")
-    return Alias(owner, (key,))
-
-
-GRADER = "osmosis_ai.rollout.grader.Grader"
-
-
-def _pick(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value:
-    """One of several values, by an unknown key."""
-    distinct: list[Value] = []
-    for value in values:
-        if value not in distinct:
-            distinct.append(value)
-    if not distinct:
-        return Opaque()
-    if not any(classes.touches(m.state, v) for v in distinct):
-        return distinct[0] if len(distinct) == 1 else Opaque()
-    if len(distinct) > MAX_CANDIDATES:
-        return m.unknown(frame, node, "an unknown key selects the class")
-    if len(distinct) == 1:
-        return distinct[0]
-    return distinct[m.choose(len(distinct), m.place(frame, node), "an unknown key")]
-
-
-def _of_sequence(
-    m: Machine, frame: Frame, items: list[Value], rest: Value | None, key: Value, node: ast.AST
-) -> Value:
-    if isinstance(key, Const) and isinstance(key.value, int):
-        at = key.value
-        if rest is None:
-            if -len(items) <= at < len(items):
-                return m.concrete(items[at])
-            raise m.error(frame, node, "IndexError", "the index is out of range")
-        if 0 <= at < len(items):
-            return m.concrete(items[at])
-        return rest
-    if isinstance(key, Const):
-        raise m.error(frame, node, "TypeError", "the index is no integer")
-    if isinstance(key, Unknown):
-        return key
-    return _pick(m, frame, [*items, *([rest] if rest is not None else [])], node)
-
-
-def _of_constant(m: Machine, frame: Frame, owner: Const, key: Value, node: ast.AST) -> Value:
-    if isinstance(key, Const):
-        try:
-            return Const(owner.value[key.value])
-        except (IndexError, KeyError):
-            raise m.error(frame, node, "IndexError", "the index is out of range") from None
-        except TypeError:
-            raise m.error(frame, node, "TypeError", "this value has no such item") from None
-    if owner.value is None:
-        raise m.error(frame, node, "TypeError", "None has no items")
-    return Opaque()
-
-
-def _of_names(m: Machine, frame: Frame, owner: Names, key: Value, node: ast.AST) -> Value:
-    space = m.space(owner.oid)
-    if isinstance(key, Const) and isinstance(key.value, str):
-        found = m.read(owner.oid, key.value)
-        if found is not None:
-            return found if space.taint is None else space.taint
-        if space.taint is not None:
-            return space.taint
-        raise m.error(frame, node, "KeyError", f"there is no name '{key.value}'")
-    return _pick(m, frame, list(visible(m.settle(owner.oid)).values()), node)
-
-
-def _of_dict(
-    m: Machine, frame: Frame, owner: Ref, obj: DictObj, key: Value, node: ast.AST
-) -> Value:
-    if hashable(m, key):
-        found = obj.items.get(key)
-        if found is not None:
-            if obj.rest is not None:
-                return _pick(m, frame, [m.concrete(found), obj.rest], node)
-            return m.concrete(found)
-        if obj.rest is not None:
-            return obj.rest
-        if obj.factory is not None:
-            value = calls.call(m, frame, obj.factory, [], {}, node)
-            changed = m.state.change(owner.oid)
-            assert isinstance(changed, DictObj)
-            changed.items[key] = value
-            return value
-        shown = repr(key.value)[:60] if isinstance(key, Const) else "this key"
-        raise m.error(frame, node, "KeyError", f"the dictionary has no {shown}")
-    if isinstance(key, Unknown):
-        return key
-    values = [m.concrete(v) for v in obj.items.values()]
-    m.may_raise(m.place(frame, node))
-    return _pick(m, frame, [*values, *([obj.rest] if obj.rest is not None else [])], node)
-
-
-def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: ast.AST) -> Value:
-    """`owner[a:b:c]`."""
-    if isinstance(owner, Unknown):
-        return owner
-    if isinstance(owner, Ext) and owner.path == "sys.version_info":
-        return TupleValue((Const(3), Const(m.minor))) if bounds[1] == Const(2) else owner
-    numbers = [b.value if isinstance(b, Const) else "?" for b in bounds]
-    if all(n is None or isinstance(n, int) for n in numbers) and numbers[2] != 0:
-        cut = slice(*numbers)
-        if isinstance(owner, TupleValue):
-            return TupleValue(owner.items[cut])
-        if isinstance(owner, Const) and isinstance(owner.value, str | bytes):
-            return Const(owner.value[cut])
-        found = _list(m, owner)
-        if found is not None and found.rest is None:
-            return m.list_of(list(found.items[cut]), found.kind)
-    if classes.touches(m.state, owner):
-        return m.list_of([], "list", m.unknown(frame, node, "the slice is not known"))
-    return Opaque()
-
-
-def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AST) -> None:
-    """`owner[a:b] = value`: the list is not known any more."""
-    if isinstance(owner, Ref):
-        obj = m.obj(owner)
-        if isinstance(obj, ListObj):
-            changed = m.state.change(owner.oid)
-            assert isinstance(changed, ListObj)
-            extra = expressions.items_of(m, frame, value, node)
-            known = [*obj.items, *extra[0]] + [r for r in (obj.rest, extra[1]) if r is not None]
-            changed.rest = blurred(m, frame, known, node)
-            changed.items = []
-
-
-def set_item(
-    m: Machine, frame: Frame, owner: Value, key: Value, value: Value, node: ast.AST
-) -> None:
-    """`owner[key] = value`."""
-    if isinstance(owner, Unknown):
-        m.doubt(owner)
-        return
-    if isinstance(owner, Names):
-        set_name(m, frame, owner, key, value, node)
-        return
-    if isinstance(owner, Ref):
-        obj = m.obj(owner)
-        if isinstance(obj, DictObj):
-            changed = m.state.change(owner.oid)
-            assert isinstance(changed, DictObj)
-            put(m, frame, changed, key, value, node)
-            return
-        if isinstance(obj, ListObj):
-            seq = m.state.change(owner.oid)
-            assert isinstance(seq, ListObj)
-            at = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
-            if at is not None and seq.rest is None:
-                if not -len(seq.items) <= at < len(seq.items):
-                    raise m.error(frame, node, "IndexError", "the index is out of range")
-                seq.items[at] = value
-            else:
-                known = [*seq.items, value] + ([seq.rest] if seq.rest is not None else [])
-                seq.rest = blurred(m, frame, known, node)
-                seq.items = []
-            return
-        if isinstance(obj, InstanceObj):
-            method = classes.class_attribute(m, obj.cls, "__setitem__")
-            if method is not None:
-                calls.call(m, frame, calls.bind(m, method, owner), [key, value], {}, node)
-            elif classes.touches(m.state, value):
-                m.store(owner.oid, "\0items", m.unknown(frame, node, "items of an object"))
-            return
-        raise m.error(frame, node, "TypeError", "items cannot be set here")
-    if isinstance(owner, TupleValue | Const):
-        raise m.error(frame, node, "TypeError", "items cannot be set here")
-
-
-def set_name(
-    m: Machine, frame: Frame, owner: Names, key: Value, value: Value, node: ast.AST
-) -> None:
-    """`globals()[key] = value` and the like."""
-    if isinstance(key, Const) and isinstance(key.value, str):
-        target = m.obj(Ref(owner.oid))
-        if isinstance(target, ClassObj):
-            raise m.error(frame, node, "TypeError", "a class's __dict__ cannot be changed")
-        m.store(owner.oid, key.value, value)
-    else:
-        m.taint(owner.oid, m.unknown(frame, node, "a name that is not known is bound"))
-
-
-def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> None:
-    """`del owner[key]`."""
-    if isinstance(owner, Names):
-        space = m.space(owner.oid)
-        if isinstance(key, Const) and key.value in space.values:
-            m.state.change(owner.oid).values.pop(key.value)  # type: ignore[attr-defined]
-        elif not isinstance(key, Const):
-            m.taint(owner.oid, m.unknown(frame, node, "a name that is not known is deleted"))
-        elif space.taint is None:
-            raise m.error(frame, node, "KeyError", "there is no such name")
-        return
-    if not isinstance(owner, Ref):
-        return
-    obj = m.obj(owner)
-    if isinstance(obj, DictObj):
-        changed = m.state.change(owner.oid)
-        assert isinstance(changed, DictObj)
-        if hashable(m, key):
-            if key in changed.items:
-                del changed.items[key]
-            elif changed.rest is None:
-                raise m.error(frame, node, "KeyError", "the dictionary has no such key")
-        else:
-            changed.rest = blurred(m, frame, list(changed.items.values()), node)
-            changed.items = {}
-    elif isinstance(obj, ListObj):
-        seq = m.state.change(owner.oid)
-        assert isinstance(seq, ListObj)
-        at = key.value if isinstance(key, Const) else None
-        if isinstance(at, int) and seq.rest is None:
-            if not -len(seq.items) <= at < len(seq.items):
-                raise m.error(frame, node, "IndexError", "the index is out of range")
-            del seq.items[at]
-        else:
-            known = [*seq.items] + ([seq.rest] if seq.rest is not None else [])
-            seq.rest = blurred(m, frame, known, node)
-            seq.items = []
-
-
-def pick_any(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value:
-    """One of several values; which one is not known."""
-    return _pick(m, frame, values, node)
 
 
 def constant(value: Any) -> Value:

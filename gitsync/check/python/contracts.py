@@ -212,6 +212,12 @@ def accepts_one(obj: FunctionObj, bound: int, fixed: frozenset[str] = frozenset(
 
 def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
     out: list[Breach] = []
+    harmless = ("abc.ABC", "typing.Generic", "typing.Protocol", "builtins.object")
+    if all(isinstance(p, Ref) or p in [Ext(h) for h in harmless] for p in obj.mro) and not any(
+        classes.find_in_mro(m, cls, name) for name in ("__new__", "__init__")
+    ):
+        reason = f"the constructor of {obj.qualname} takes no argument"
+        return [Breach("bad-init", obj.place, obj.qualname, reason)]
     hook = classes.meta_attribute(m, obj, "__call__")
     if hook is not None:
         return []

@@ -7,7 +7,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from gitsync.check.python import attributes, calls, classes, containers
+from gitsync.check.python import subscripts
+from gitsync.check.python import comparing
+from gitsync.check.python import instances
+from gitsync.check.python import definitions
+from gitsync.check.python import comprehensions
+from gitsync.check.python import attributes, calls, classes, containers, reach
 from gitsync.check.python.machine import Frame, Kind, Machine, Raised
 from gitsync.check.python.scopes import owned
 from gitsync.check.python.values import (
@@ -25,8 +30,8 @@ from gitsync.check.python.values import (
     Lazy,
     ListObj,
     ModuleObj,
-    Namespace,
     Names,
+    Namespace,
     Opaque,
     PathValue,
     Ref,
@@ -165,7 +170,7 @@ def _joined_str(m: Machine, frame: Frame, node: ast.JoinedStr) -> Value:
         if part.format_spec is not None:
             evaluate(m, frame, part.format_spec)
             parts = None
-        text = attributes.as_text(m, value) if part.conversion in (-1, 115) else None
+        text = comparing.as_text(m, value) if part.conversion in (-1, 115) else None
         if parts is not None and text is not None:
             parts.append(text)
         else:
@@ -270,7 +275,7 @@ def binary(
     if joined is not None:
         return joined
     if isinstance(op, ast.Div):
-        path = attributes.join_path(left, right)
+        path = comparing.join_path(left, right)
         if path is not None:
             return path
     name = _OPERATOR_NAMES[type(op)]
@@ -286,7 +291,7 @@ def binary(
             return found
     if isinstance(right, Unknown):
         return right
-    if classes.touches(m.state, left) or classes.touches(m.state, right):
+    if reach.touches(m.state, left) or reach.touches(m.state, right):
         return m.unknown(frame, node, "the result of this operation cannot be worked out")
     m.may_raise(m.place(frame, node))
     return Opaque()
@@ -370,7 +375,7 @@ def compare(
 ) -> bool | None:
     """The result of a comparison; None if it is not certain."""
     if isinstance(op, ast.Is | ast.IsNot):
-        same = attributes.identical(m, left, right)
+        same = comparing.identical(m, left, right)
         return same if same is None or isinstance(op, ast.Is) else not same
     if isinstance(op, ast.Eq | ast.NotEq):
         name = "__eq__" if isinstance(op, ast.Eq) else "__ne__"
@@ -386,7 +391,7 @@ def compare(
         else:
             inside = containers.contains(m, right, left)
         return inside if inside is None or isinstance(op, ast.In) else not inside
-    version = attributes.compare_version(m, op, left, right)
+    version = comparing.compare_version(m, op, left, right)
     if version is not None:
         return version
     a, b = plain(left), plain(right)
@@ -438,9 +443,9 @@ def _subscript(m: Machine, frame: Frame, node: ast.Subscript) -> Value:
             evaluate(m, frame, part) if part is not None else NONE
             for part in (node.slice.lower, node.slice.upper, node.slice.step)
         ]
-        return containers.slice_of(m, frame, owner, bounds, node)
+        return subscripts.slice_of(m, frame, owner, bounds, node)
     key = evaluate(m, frame, node.slice)
-    return containers.item(m, frame, owner, key, node)
+    return subscripts.item(m, frame, owner, key, node)
 
 
 def _call(m: Machine, frame: Frame, node: ast.Call) -> Value:
@@ -448,7 +453,7 @@ def _call(m: Machine, frame: Frame, node: ast.Call) -> Value:
 
 
 def _lambda(m: Machine, frame: Frame, node: ast.Lambda) -> Value:
-    return make_function(m, frame, node)
+    return definitions.make_function(m, frame, node)
 
 
 def _named(m: Machine, frame: Frame, node: ast.NamedExpr) -> Value:
@@ -509,107 +514,6 @@ def _starred(m: Machine, frame: Frame, node: ast.Starred) -> Value:
 # -- comprehensions --------------------------------------------------------------------------
 
 
-def _comprehension_names(generators: list[ast.comprehension]) -> frozenset[str]:
-    names: set[str] = set()
-    for generator in generators:
-        for inner in ast.walk(generator.target):
-            if isinstance(inner, ast.Name):
-                names.add(inner.id)
-    return frozenset(names)
-
-
-def _comprehend(
-    m: Machine,
-    frame: Frame,
-    node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
-    emit: Callable[[Frame], None],
-    first: Value | None = None,
-) -> bool:
-    """Run a comprehension; True if it may give more elements than were emitted."""
-    from dataclasses import replace
-
-    from gitsync.check.python import targets
-
-    names = _comprehension_names(node.generators)
-    scope = m.new(Scope("function", names))
-    closure = frame.closure if frame.scope is None else (frame.scope, *frame.closure)
-    inner = replace(frame, scope=scope.oid, closure=closure, kind="comprehension")
-    more = False
-
-    def level(index: int) -> None:
-        nonlocal more
-        if index == len(node.generators):
-            m.tick()
-            emit(inner)
-            return
-        generator = node.generators[index]
-        if index == 0 and first is not None:
-            source = first
-        else:
-            source = evaluate(m, frame if index == 0 else inner, generator.iter)
-        items, rest = items_of(m, inner, source, generator.iter)
-        for item in items:
-            m.tick()
-            targets.assign(m, inner, generator.target, item)
-            if all(truth(m, inner, test) for test in generator.ifs):
-                level(index + 1)
-        if rest is not None:
-            more = True
-            targets.assign(m, inner, generator.target, rest)
-            # With an unknown element the tests cannot be decided; one element stands for all.
-            for test in generator.ifs:
-                evaluate(m, inner, test)
-            level(index + 1)
-
-    level(0)
-    return more
-
-
-def _list_comp(m: Machine, frame: Frame, node: ast.ListComp) -> Value:
-    items: list[Value] = []
-    more = _comprehend(m, frame, node, lambda f: items.append(evaluate(m, f, node.elt)))
-    return containers.comprehended(m, frame, items, more, "list", node)
-
-
-def _generator(m: Machine, frame: Frame, node: ast.GeneratorExp) -> Value:
-    """Only the first source is evaluated where the expression stands."""
-    return Lazy(node, frame, evaluate(m, frame, node.generators[0].iter))
-
-
-def run_lazy(m: Machine, value: Lazy) -> tuple[list[Value], Value | None]:
-    """The items of a generator expression."""
-    node, frame = value.node, value.frame
-    assert isinstance(node, ast.GeneratorExp) and isinstance(frame, Frame)
-    items: list[Value] = []
-
-    def emit(inner: Frame) -> None:
-        items.append(evaluate(m, inner, node.elt))
-
-    if _comprehend(m, frame, node, emit, value.source):
-        return [], containers.blurred(m, frame, items, node)
-    return items, None
-
-
-def _set_comp(m: Machine, frame: Frame, node: ast.SetComp) -> Value:
-    items: list[Value] = []
-    more = _comprehend(m, frame, node, lambda f: items.append(evaluate(m, f, node.elt)))
-    return containers.comprehended(m, frame, items, more, "set", node)
-
-
-def _dict_comp(m: Machine, frame: Frame, node: ast.DictComp) -> Value:
-    obj = DictObj({})
-
-    def emit(inner: Frame) -> None:
-        key = evaluate(m, inner, node.key)
-        containers.put(m, frame, obj, key, evaluate(m, inner, node.value), node)
-
-    if _comprehend(m, frame, node, emit):
-        values = [*obj.items.values(), *([obj.rest] if obj.rest is not None else [])]
-        obj.rest = containers.blurred(m, frame, values, node)
-        obj.items = {}
-    return m.new(obj)
-
-
 # -- iteration -------------------------------------------------------------------------------
 
 
@@ -623,7 +527,7 @@ def items_of(
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, InstanceObj):
-            found = calls.iterate_instance(m, frame, value, obj, node)
+            found = instances.iterate_instance(m, frame, value, obj, node)
             if found is not None:
                 return found
         if isinstance(obj, ClassObj):
@@ -643,119 +547,7 @@ def items_of(
 # -- functions -------------------------------------------------------------------------------
 
 
-def make_function(
-    m: Machine, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-) -> Value:
-    """The value of a `def` or `lambda`, its decorators applied."""
-    decorators: list[tuple[Value, ast.expr]] = []
-    name = "<lambda>"
-    type_params: list[Any] = []
-    if not isinstance(node, ast.Lambda):
-        name = node.name
-        decorators = [(evaluate(m, frame, d), d) for d in node.decorator_list]
-        type_params = list(getattr(node, "type_params", ()) or ())
-    args = node.args
-    defaults = [evaluate(m, frame, d) for d in args.defaults]
-    kwdefaults = [
-        (a.arg, evaluate(m, frame, d))
-        for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True)
-        if d is not None
-    ]
-    inner = with_type_params(m, frame, type_params)
-    if not isinstance(node, ast.Lambda) and not frame.lazy_annotations:
-        for arg in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg):
-            if arg is not None and arg.annotation is not None:
-                evaluate(m, inner, arg.annotation)
-        if node.returns is not None:
-            evaluate(m, inner, node.returns)
-    function = FunctionObj(node, name, frame.prefix + name, frame.module, frame.path)
-    module = m.space(frame.module)
-    function.shown_module = module.shown if isinstance(module, ModuleObj) else ""
-    scope = owned(node)
-    function.is_generator = scope.yields
-    function.defaults = tuple(defaults)
-    function.kwdefaults = tuple(kwdefaults)
-    if inner.scope is not None and inner.kind != "module":
-        function.closure = (inner.scope, *inner.closure)
-    if frame.kind == "class":
-        function.owner = frame.scope
-    value: Value = m.new(function)
-    for decorator, where in reversed(decorators):
-        value = m.concrete(calls.decorate(m, frame, decorator, value, where))
-    return value
-
-
-def with_type_params(m: Machine, frame: Frame, type_params: list[Any]) -> Frame:
-    """A frame in which `[T]` of a PEP 695 statement is bound."""
-    from dataclasses import replace
-
-    if not type_params:
-        return frame
-    names = frozenset(p.name for p in type_params)
-    scope = Scope("function", names)
-    for param in type_params:
-        scope.values[param.name] = Opaque("typing.TypeVar()")
-    ref = m.new(scope)
-    if frame.kind == "class":
-        scope.values.update(
-            {k: v for k, v in m.space(frame.scope or 0).values.items() if k not in names}
-        )
-    closure = frame.closure if frame.scope is None else (frame.scope, *frame.closure)
-    return replace(frame, scope=ref.oid, closure=closure, kind="function")
-
-
 # -- context managers ------------------------------------------------------------------------
-
-
-def enter_context(m: Machine, frame: Frame, node: ast.expr) -> Value:
-    """The manager of a `with` item."""
-    return evaluate(m, frame, node)
-
-
-def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Value:
-    """What `as` binds."""
-    if isinstance(manager, Ref):
-        obj = m.obj(manager)
-        if isinstance(obj, InstanceObj):
-            for name in ("__enter__", "__aenter__"):
-                method = classes.class_attribute(m, obj.cls, name)
-                if method is not None:
-                    value = calls.call(m, frame, calls.bind(m, method, manager), [], {}, node)
-                    if isinstance(value, Coroutine):
-                        return calls.run_coroutine(m, frame, value, node)
-                    return value
-        if isinstance(obj, ListObj) and obj.kind == "manager":
-            return obj.items[0] if obj.items else NONE
-        if isinstance(obj, ListObj | DictObj | FunctionObj | ClassObj | ModuleObj):
-            raise m.error(frame, node, "TypeError", "this value is no context manager")
-    if isinstance(manager, Const | TupleValue):
-        raise m.error(frame, node, "TypeError", "this value is no context manager")
-    if isinstance(manager, Unknown):
-        return manager
-    m.may_raise(m.place(frame, node))
-    if isinstance(manager, Opaque):
-        return manager
-    return Opaque()
-
-
-def leave_context(
-    m: Machine, frame: Frame, manager: Ref, raised: Raised | None, node: ast.AST
-) -> bool:
-    """True if the manager swallows the exception."""
-    obj = m.obj(manager)
-    if not isinstance(obj, InstanceObj):
-        return False
-    for name in ("__exit__", "__aexit__"):
-        method = classes.class_attribute(m, obj.cls, name)
-        if method is not None:
-            what: list[Value] = [NONE, NONE, NONE]
-            if raised is not None:
-                what = [classes.class_of(m, raised.value), raised.value, Opaque("traceback")]
-            value = calls.call(m, frame, calls.bind(m, method, manager), what, {}, node)
-            if isinstance(value, Coroutine):
-                value = calls.run_coroutine(m, frame, value, node)
-            return is_true(m, frame, value, node) if raised is not None else False
-    return False
 
 
 _RULES: dict[type[ast.expr], Callable[[Machine, Frame, Any], Value]] = {
@@ -780,9 +572,9 @@ _RULES: dict[type[ast.expr], Callable[[Machine, Frame, Any], Value]] = {
     ast.Yield: _yield,
     ast.YieldFrom: _yield_from,
     ast.Starred: _starred,
-    ast.ListComp: _list_comp,
-    ast.GeneratorExp: _generator,
-    ast.SetComp: _set_comp,
-    ast.DictComp: _dict_comp,
+    ast.ListComp: comprehensions.list_comp,
+    ast.GeneratorExp: comprehensions.generator,
+    ast.SetComp: comprehensions.set_comp,
+    ast.DictComp: comprehensions.dict_comp,
 }
 __all__ = ["Kind", "Namespace", "Names", "evaluate", "truth"]

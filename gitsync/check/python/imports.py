@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+
 from gitsync.check.python import statements
 from gitsync.check.python.attributes import SPECIAL
 from gitsync.check.python.facts import DISTRIBUTIONS, facts

@@ -6,7 +6,11 @@ import ast
 import posixpath
 from collections.abc import Callable
 
-from gitsync.check.python import attributes, calls, classes, containers, expressions
+from gitsync.check.python import subscripts
+from gitsync.check.python import storing
+from gitsync.check.python import comparing
+from gitsync.check.python import instances
+from gitsync.check.python import attributes, calls, classes, containers, expressions, making, reach
 from gitsync.check.python.facts import CREATE_SERVER, METHODS
 from gitsync.check.python.machine import SYS_PATH, Frame, Machine, Raised
 from gitsync.check.python.values import (
@@ -138,7 +142,7 @@ def call_external(
     if path in _WITH_ARGUMENTS:
         return Decorator("keep")
     if path.endswith(".register") and function.kind in ("v", "f"):
-        from gitsync.check.python.methods import register
+        from gitsync.check.python.class_methods import register
 
         return register(
             m, frame, Ext(path[: -len(".register")], "c"), args[0] if args else NONE, node
@@ -162,7 +166,7 @@ def call_external(
     if path.startswith(("sys.meta_path", "sys.path_hooks")):
         m.doubt(m.unknown(frame, node, "the import system is changed"))
     if path in ("threading.Thread", "threading.Timer") and any(
-        isinstance(v, Ref | Bound | Partial) and classes.touches(m.state, v) for v in everything
+        isinstance(v, Ref | Bound | Partial) and reach.touches(m.state, v) for v in everything
     ):
         m.doubt(m.unknown(frame, node, "a thread runs code beside the import"))
     if any(path.startswith(prefix) for prefix in _DYNAMIC):
@@ -172,7 +176,7 @@ def call_external(
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):
         return Opaque(f"{path}()")
-    if any(classes.touches(m.state, v) for v in everything):
+    if any(reach.touches(m.state, v) for v in everything):
         if function.kind != "c" or not _plain_library_class(m, function):
             if any(_direct(m, v) for v in everything):
                 return m.unknown(frame, node, f"{path} is given a component class")
@@ -194,10 +198,10 @@ def _plain_library_class(m: Machine, function: Ext) -> bool:
 def _direct(m: Machine, value: Value) -> bool:
     """A component class itself, or a container of some: a function may hand it back."""
     if isinstance(value, Unknown | TupleValue | Names):
-        return classes.touches(m.state, value)
+        return reach.touches(m.state, value)
     if isinstance(value, Ref):
         obj = m.obj(value)
-        return isinstance(obj, ClassObj | ListObj | DictObj | ModuleObj) and classes.touches(
+        return isinstance(obj, ClassObj | ListObj | DictObj | ModuleObj) and reach.touches(
             m.state, value
         )
     return False
@@ -332,14 +336,14 @@ def _getattr(
             raise
         finally:
             m.guards = guards
-    if isinstance(owner, Ref | Unknown | Names) or classes.touches(m.state, owner):
+    if isinstance(owner, Ref | Unknown | Names) or reach.touches(m.state, owner):
         if isinstance(owner, Ref):
             obj = m.obj(owner)
             if isinstance(obj, Namespace):
                 values = list(containers.visible(m.settle(owner.oid)).values())
                 if obj.taint is not None:
                     return obj.taint
-                if any(classes.touches(m.state, v) for v in (*values, *args[2:])):
+                if any(reach.touches(m.state, v) for v in (*values, *args[2:])):
                     return m.unknown(frame, node, "getattr with a name that is not known")
                 return Opaque()
         return m.unknown(frame, node, "getattr with a name that is not known")
@@ -353,12 +357,12 @@ def _setattr(
         return NONE
     owner, name, value = args
     if isinstance(name, Const) and isinstance(name.value, str):
-        attributes.put(m, frame, owner, name.value, value, node)
+        storing.put(m, frame, owner, name.value, value, node)
         return NONE
     cause = m.unknown(frame, node, "setattr with a name that is not known")
     if isinstance(owner, Ref) and isinstance(m.obj(owner), Namespace):
-        if not isinstance(m.obj(owner), InstanceObj) or classes.touches(m.state, value):
-            if isinstance(m.obj(owner), ClassObj) and not classes.is_component(m.state, owner):
+        if not isinstance(m.obj(owner), InstanceObj) or reach.touches(m.state, value):
+            if isinstance(m.obj(owner), ClassObj) and not reach.is_component(m.state, owner):
                 return NONE
             m.taint(owner.oid, cause)
     return NONE
@@ -369,7 +373,7 @@ def _delattr(
 ) -> Value:
     if len(args) == 2:
         if isinstance(args[1], Const):
-            attributes.remove(m, frame, args[0], str(args[1].value), node)
+            storing.remove(m, frame, args[0], str(args[1].value), node)
         elif isinstance(args[0], Ref) and isinstance(m.obj(args[0]), ModuleObj):
             m.taint(args[0].oid, m.unknown(frame, node, "a name that is not known is deleted"))
     return NONE
@@ -402,7 +406,7 @@ def _type(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     if len(args) == 3:
-        return calls.class_from_parts(m, frame, args, keywords, node)
+        return instances.class_from_parts(m, frame, args, keywords, node)
     value = args[0] if args else NONE
     if isinstance(value, Const):
         return Ext(f"builtins.{type(value.value).__name__}", "c")
@@ -453,7 +457,7 @@ def _subclass(m: Machine, cls: Value, kind: Value) -> Value:
     if isinstance(kind, Ext) and kind.path in classes.BASES.values():
         return (
             TRUE
-            if classes.is_subclass(m.state, cls, kind.path)
+            if reach.is_subclass(m.state, cls, kind.path)
             else (Opaque("bool()") if classes.has_opaque_base(m, cls) else FALSE)
         )
     lineage = classes.mro_of(m, cls)
@@ -691,7 +695,7 @@ def _next(
                 assert isinstance(changed, ListObj)
                 return m.concrete(changed.items.pop(0))
             if obj.rest is not None:
-                return containers.pick_any(
+                return subscripts.pick_any(
                     m, frame, [obj.rest, *([default] if default is not None else [])], node
                 )
             if default is not None:
@@ -703,7 +707,7 @@ def _next(
                 return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
     if isinstance(value, Coroutine):
         items, rest = calls.run_generator(m, frame, value, node)
-        if len(items) == 1 or (items and not classes.touches(m.state, value)):
+        if len(items) == 1 or (items and not reach.touches(m.state, value)):
             return items[0]
         if not items and rest is None and default is not None:
             return default
@@ -743,7 +747,7 @@ def _str(
 ) -> Value:
     if not args:
         return Const("")
-    text = attributes.as_text(m, args[0]) if len(args) == 1 else None
+    text = comparing.as_text(m, args[0]) if len(args) == 1 else None
     return Const(text) if text is not None else Opaque("str()")
 
 
@@ -808,7 +812,7 @@ def _path(
     if not isinstance(value, PathValue):
         return Opaque("pathlib.Path()")
     for more in args[1:]:
-        value = attributes.join_path(value, more) or Opaque("pathlib.Path()")
+        value = comparing.join_path(value, more) or Opaque("pathlib.Path()")
     return value
 
 
@@ -816,7 +820,7 @@ def _os_path(name: str) -> Rule:
     def work(
         m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
     ) -> Value:
-        texts = [attributes.as_text(m, a) for a in args]
+        texts = [comparing.as_text(m, a) for a in args]
         if None in texts or not texts:
             return Opaque("str()")
         plain = [t for t in texts if t is not None]
@@ -909,13 +913,13 @@ def apply_decorator(
     if name == "dataclass":
         if isinstance(value, Ref) and isinstance(m.obj(value), ClassObj):
             options = dict(decorator.parts)
-            if options.get("slots") == TRUE and classes.touches(m.state, value):
+            if options.get("slots") == TRUE and reach.touches(m.state, value):
                 made = m.obj(value)
                 assert isinstance(made, ClassObj)
                 copied = made.copy()
                 copied.bases = made.bases
                 value = m.new(copied)
-            return classes.apply_dataclass(m, value, options)
+            return making.apply_dataclass(m, frame, value, options, node)
         return value
     if name == "wraps":
         if isinstance(value, Ref):
@@ -963,14 +967,14 @@ def _new_class(
     kwds = args[2] if len(args) > 2 else keywords.get("kwds")
     if kwds is not None and kwds != NONE:
         calls.spread(m, frame, kwds, words, node)
-    return calls.class_from_parts(m, frame, [name, bases, space], words, node)
+    return instances.class_from_parts(m, frame, [name, bases, space], words, node)
 
 
 def _make_dataclass(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     bases = keywords.get("bases", TupleValue(()))
-    if classes.touches(m.state, bases):
+    if reach.touches(m.state, bases):
         return m.unknown(frame, node, "make_dataclass makes a component class")
     return Opaque("type()")
 
@@ -1040,7 +1044,7 @@ def _get_item(
 ) -> Value:
     if len(args) != 2:
         return m.unknown(frame, node, "itemgetter with several items")
-    return containers.item(m, frame, args[1], args[0], node)
+    return subscripts.item(m, frame, args[1], args[0], node)
 
 
 def _get_attribute(
@@ -1064,7 +1068,7 @@ def _max_min(
     if rest is None and len(items) == 1:
         return items[0]
     values = [*items, *([rest] if rest is not None else [])]
-    return containers.pick_any(m, frame, values, node)
+    return subscripts.pick_any(m, frame, values, node)
 
 
 def _object(
@@ -1225,6 +1229,6 @@ RULES: dict[str, Rule] = {
     "operator.attrgetter": _itemgetter("attribute"),
     "gitsync.item": _get_item,
     "gitsync.attribute": _get_attribute,
-    "operator.getitem": lambda m, f, a, k, n: containers.item(m, f, a[0], a[1], n),
+    "operator.getitem": lambda m, f, a, k, n: subscripts.item(m, f, a[0], a[1], n),
 }
 __all__ = ["METHODS", "SYS_PATH", "Alias", "call_external", "notice"]

@@ -433,7 +433,7 @@ class Machine:
         return kept
 
     def _absorb(self, kept: list[Outcome], outcome: Outcome, *, force: bool) -> bool:
-        from gitsync.check.python.classes import touches
+        from gitsync.check.python.reach import touches
 
         for at, other in enumerate(kept):
             if outcome.kind is not other.kind or _raise_key(outcome) != _raise_key(other):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 import posixpath
 
-from gitsync.check.python import attributes, calls, classes, containers, expressions
+from gitsync.check.python import class_methods
+from gitsync.check.python import subscripts
+from gitsync.check.python import storing
+from gitsync.check.python import comparing
+from gitsync.check.python import instances
+from gitsync.check.python import attributes, calls, classes, containers, expressions, making, reach
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import REGISTRY, SYS_PATH, Frame, Machine
 from gitsync.check.python.values import (
+    FALSE,
     NONE,
     TRUE,
-    FALSE,
     ClassObj,
     Const,
     Coroutine,
@@ -56,7 +61,7 @@ def call_method(
     if isinstance(owner, Names):
         return _names_method(m, frame, owner, name, args, keywords, node)
     if isinstance(owner, Super):
-        return _super_method(m, frame, owner, name, args, keywords, node)
+        return class_methods.super_method(m, frame, owner, name, args, keywords, node)
     if isinstance(owner, TupleValue):
         return Opaque()
     if isinstance(owner, Coroutine):
@@ -68,7 +73,7 @@ def call_method(
         if isinstance(obj, DictObj):
             return _dict_method(m, frame, owner, obj, name, args, keywords, node)
         if isinstance(obj, ClassObj):
-            return _class_method(m, frame, owner, obj, name, args, keywords, node)
+            return class_methods.class_method(m, frame, owner, obj, name, args, keywords, node)
         if isinstance(obj, InstanceObj) and name == "__setattr__" and len(args) == 2:
             if isinstance(args[0], Const):
                 m.store(owner.oid, str(args[0].value), args[1])
@@ -94,8 +99,8 @@ def _text_method(
             return Const(value.join(texts))
         return Opaque("str()")
     if name == "format" and isinstance(value, str):
-        plain = [attributes.as_text(m, a) for a in args]
-        named = {k: attributes.as_text(m, v) for k, v in keywords.items()}
+        plain = [comparing.as_text(m, a) for a in args]
+        named = {k: comparing.as_text(m, v) for k, v in keywords.items()}
         if None not in plain and None not in named.values() and len(value) < 4096:
             if not any(c in value for c in ".[!:"):
                 try:
@@ -131,7 +136,7 @@ def _path_method(
     if name == "joinpath":
         value: Value = owner
         for arg in args:
-            value = attributes.join_path(value, arg) or Opaque()
+            value = comparing.join_path(value, arg) or Opaque()
         return value
     if name == "with_name" and isinstance(first, str):
         return PathValue(posixpath.join(posixpath.dirname(text), first))
@@ -162,17 +167,17 @@ def _names_method(
                 return space.taint
             if found is None:
                 if name == "setdefault":
-                    containers.set_name(m, frame, owner, key, default, node)
+                    subscripts.set_name(m, frame, owner, key, default, node)
                 if name == "__getitem__" or name == "pop" and len(args) < 2:
                     raise m.error(frame, node, "KeyError", "there is no such name")
                 return default
             if name == "pop":
-                containers.remove_item(m, frame, owner, key, node)
+                subscripts.remove_item(m, frame, owner, key, node)
             return found
         if name != "get":
             m.taint(owner.oid, m.unknown(frame, node, "a name that is not known is changed"))
         values = list(containers.visible(m.settle(owner.oid)).values())
-        return containers.pick_any(m, frame, values, node)
+        return subscripts.pick_any(m, frame, values, node)
     if name in ("update", "__ior__"):
         for arg in args:
             new = DictObj({})
@@ -180,15 +185,15 @@ def _names_method(
             if not isinstance(arg, Ref | Names) or new.rest is not None:
                 m.taint(owner.oid, m.unknown(frame, node, "names that are not known are bound"))
             for k, v in new.items.items():
-                containers.set_name(m, frame, owner, k, v, node)
+                subscripts.set_name(m, frame, owner, k, v, node)
         for word, value in keywords.items():
             m.store(owner.oid, word, value)
         return NONE
     if name in ("__setitem__",) and len(args) == 2:
-        containers.set_name(m, frame, owner, args[0], args[1], node)
+        subscripts.set_name(m, frame, owner, args[0], args[1], node)
         return NONE
     if name == "__delitem__" and args:
-        containers.remove_item(m, frame, owner, args[0], node)
+        subscripts.remove_item(m, frame, owner, args[0], node)
         return NONE
     if name in ("items", "values", "keys", "copy"):
         space = m.settle(owner.oid)
@@ -338,24 +343,24 @@ def _dict_method(
             found = obj.items.get(key)
             if found is None and obj.rest is None:
                 if name == "setdefault":
-                    containers.set_item(m, frame, owner, key, default, node)
+                    subscripts.set_item(m, frame, owner, key, default, node)
                 if name == "pop" and len(args) < 2:
                     raise m.error(frame, node, "KeyError", "the dictionary has no such key")
                 return default
             values = [v for v in (found, obj.rest) if v is not None]
             if found is None:
                 values.append(default)
-            value = containers.pick_any(m, frame, [m.concrete(v) for v in values], node)
+            value = subscripts.pick_any(m, frame, [m.concrete(v) for v in values], node)
             if name == "pop" and found is not None:
-                containers.remove_item(m, frame, owner, key, node)
+                subscripts.remove_item(m, frame, owner, key, node)
             if name == "setdefault" and found is None:
-                containers.set_item(m, frame, owner, key, value, node)
+                subscripts.set_item(m, frame, owner, key, value, node)
             return value
         values = [m.concrete(v) for v in obj.items.values()]
         values += [*([obj.rest] if obj.rest is not None else []), default]
         if name != "get":
-            containers.remove_item(m, frame, owner, key, node)
-        return containers.pick_any(m, frame, values, node)
+            subscripts.remove_item(m, frame, owner, key, node)
+        return subscripts.pick_any(m, frame, values, node)
     if name in ("items", "values", "keys"):
         return _view(m, obj.items, obj.rest, name)
     if name == "copy":
@@ -395,139 +400,6 @@ def _generator_method(
 
 
 # -- classes and super() ---------------------------------------------------------------------
-
-
-def _class_method(
-    m: Machine,
-    frame: Frame,
-    owner: Ref,
-    obj: ClassObj,
-    name: str,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-) -> Value:
-    if name == "register":
-        return register(m, frame, owner, args[0] if args else NONE, node)
-    if name == "mro":
-        return m.list_of([owner, *obj.mro, Ext("builtins.object", "c")])
-    if name == "__subclasses__":
-        found = [
-            Ref(oid)
-            for oid, other in sorted(m.state.heap.items())
-            if isinstance(other, ClassObj) and owner in other.bases
-        ]
-        return m.list_of(list(found))
-    if name == "__new__":
-        cls = args[0] if args else owner
-        return m.new(InstanceObj(cls)) if classes.is_class(m, cls) else Opaque()
-    if name == "__call__":
-        return calls.new_instance(m, frame, owner, obj, args, keywords, node)
-    if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
-        attributes.put(m, frame, owner, str(args[0].value), args[1], node)
-        return NONE
-    return NONE if name in ("__init__", "__init_subclass__") else Opaque()
-
-
-def register(m: Machine, frame: Frame, target: Value, value: Value, node: ast.AST) -> Value:
-    """`Base.register(X)`: X becomes a virtual subclass."""
-    for base in BASES.values():
-        if not classes.is_subclass(m.state, target, base):
-            continue
-        key = f"virtual:{base}"
-        old = m.space(REGISTRY).values.get(key)
-        items = old.items if isinstance(old, TupleValue) else ()
-        if classes.is_class(m, value):
-            m.store(REGISTRY, key, TupleValue((*items, value)))
-        elif not isinstance(value, Opaque):
-            if isinstance(value, Unknown):
-                m.doubt(value)
-            else:
-                raise m.error(frame, node, "TypeError", "only classes can be registered")
-        else:
-            doubt = m.unknown(frame, node, "an unknown class is registered")
-            m.doubt(doubt)
-    return value
-
-
-def _super_method(
-    m: Machine,
-    frame: Frame,
-    owner: Super,
-    name: str,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-) -> Value:
-    """A built-in or SDK method reached through `super()`."""
-    after = owner.after
-    subject = owner.owner
-    obj = m.obj(after) if isinstance(after, Ref) else None
-    is_meta = isinstance(obj, ClassObj) and Ext("builtins.type") in obj.mro
-    if name == "__new__":
-        if len(args) == 4 and (is_meta or classes.is_class(m, args[0])):
-            return _new_class(m, frame, args, keywords, node)
-        cls = args[0] if args else NONE
-        if isinstance(cls, Ref):
-            made = m.obj(cls)
-            if isinstance(made, ClassObj):
-                if made.abstract:
-                    raise m.error(
-                        frame, node, "TypeError", f"the abstract class {made.name} is instantiated"
-                    )
-                return m.new(InstanceObj(cls, tuple(args[1:])))
-        return Opaque()
-    if name == "__call__" and isinstance(subject, Ref):
-        cls_obj = m.obj(subject)
-        if isinstance(cls_obj, ClassObj):
-            return calls.new_instance(m, frame, subject, cls_obj, args, keywords, node)
-    if name == "__init__" and isinstance(subject, Ref):
-        instance = m.obj(subject)
-        if isinstance(instance, InstanceObj):
-            if classes.is_component(m.state, instance.cls):
-                value = args[0] if args else keywords.get("config", NONE)
-                m.store(subject.oid, "config", value)
-            else:
-                for word, value in keywords.items():
-                    m.store(subject.oid, word, value)
-        return NONE
-    if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
-        if isinstance(subject, Ref):
-            space = m.obj(subject)
-            if isinstance(space, Namespace):
-                m.store(subject.oid, str(args[0].value), args[1])
-        return NONE
-    if name in ("__init_subclass__", "__set_name__", "__exit__", "__enter__"):
-        return NONE
-    if name == "__getattribute__" and args and isinstance(args[0], Const):
-        return attributes.get(m, frame, subject, str(args[0].value), node)
-    if name in ("run", "grade"):
-        return Opaque()
-    if (
-        classes.touches(m.state, subject)
-        and isinstance(subject, Ref)
-        and isinstance(m.obj(subject), ClassObj)
-    ):
-        if name in ("__eq__", "__hash__", "__repr__", "__str__"):
-            return Opaque()
-        return m.unknown(frame, node, "a built-in method of a component class is called")
-    return Opaque()
-
-
-def _new_class(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    """`type.__new__(meta, name, bases, namespace)` from inside a metaclass."""
-    meta, name, bases, space = args
-    items, rest = expressions.items_of(m, frame, bases, node)
-    values: dict[str, Value] = {}
-    more = calls.spread(m, frame, space, values, node)
-    if rest is not None or more is not None or not isinstance(name, Const):
-        return m.unknown(frame, node, "the parts of the class are not known")
-    lineage = classes.mro_of(m, meta)
-    if any(not isinstance(p, Ref | Ext) for p in lineage):
-        return m.unknown(frame, node, "the metaclass cannot be looked into")
-    return classes.create(m, frame, lineage, str(name.value), items, keywords, values, node)
 
 
 __all__ = ["FALSE", "TRUE", "call_method"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import attributes, classes, containers, expressions, library
+from gitsync.check.python import comparing
+from gitsync.check.python import attributes, containers, expressions, library, reach
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
     FALSE,
@@ -26,7 +27,7 @@ def match(m: Machine, frame: Frame, pattern: ast.pattern, subject: Value) -> boo
         value = expressions.evaluate(m, frame, pattern.value)
         return containers.equal(m, subject, value)
     if isinstance(pattern, ast.MatchSingleton):
-        return attributes.identical(m, subject, Const(pattern.value))
+        return comparing.identical(m, subject, Const(pattern.value))
     if isinstance(pattern, ast.MatchAs):
         answer: bool | None = True
         if pattern.pattern is not None:
@@ -52,7 +53,7 @@ def match(m: Machine, frame: Frame, pattern: ast.pattern, subject: Value) -> boo
 def _part(m: Machine, frame: Frame, owner: Value) -> Value:
     if isinstance(owner, Unknown):
         return owner
-    if classes.touches(m.state, owner):
+    if reach.touches(m.state, owner):
         return Unknown(m.at, "a pattern takes an object apart")
     return Opaque()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 
+from gitsync.check.python import instances
 from gitsync.check.python import calls, classes
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.state import State
@@ -167,7 +168,7 @@ def _run_method(m: Machine, state: State, frame: Frame, cls: Ref, name: str) -> 
             return Opaque()
         made: Value
         if "__init__" in _own_names(m, cls):
-            made = calls.new_instance(
+            made = instances.new_instance(
                 m, frame, cls, obj, [Opaque("config")], {}, node, kwrest=Opaque("config")
             )
         else:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gitsync.check.python import classes
+from gitsync.check.python import classes, reach
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import REGISTRY, Kind, Machine, Outcome, Raised
 from gitsync.check.python.state import State, parting
 from gitsync.check.python.values import (
+    UNBOUND,
     ClassObj,
     Ext,
     ModuleObj,
@@ -16,7 +17,6 @@ from gitsync.check.python.values import (
     Opaque,
     Place,
     Ref,
-    UNBOUND,
     Union,
     Unknown,
     Value,
@@ -78,7 +78,7 @@ def _settled(m: Machine, oid: int) -> bool:
     for name, value in list(m.space(oid).values.items()):
         if not isinstance(value, Union):
             continue
-        harmful = any(o != UNBOUND and classes.touches(m.state, o) for o in value.options)
+        harmful = any(o != UNBOUND and reach.touches(m.state, o) for o in value.options)
         third = any(isinstance(o, Opaque) and o.third for o in value.options)
         if harmful or third:
             place = value.place or m.at
@@ -183,7 +183,7 @@ def _sort_in(
     place: Place,
 ) -> None:
     for role, base in BASES.items():
-        if not classes.is_subclass(state, value, base):
+        if not reach.is_subclass(state, value, base):
             continue
         if obj.abstract:
             found[role].abstract.append((value, obj.shown, obj.place))
@@ -196,7 +196,7 @@ def _sort_external(
 ) -> None:
     """A class of the SDK itself: its bases do not count, a concrete subclass would."""
     for role, base in BASES.items():
-        if value.path == base or not classes.is_subclass(m.state, value, base):
+        if value.path == base or not reach.is_subclass(m.state, value, base):
             continue
         module, _, qualname = value.path.rpartition(".")
         if not m.facts.class_facts(value.path).abstract:

@@ -5,24 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 
-from gitsync.check.python import classes, expressions, patterns, targets
+from gitsync.check.python import loops
+from gitsync.check.python import definitions
+from gitsync.check.python import classes, expressions, making, patterns, reach, targets
 from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
 from gitsync.check.python.scopes import simple
 from gitsync.check.python.state import State, covered, merge
 from gitsync.check.python.values import (
     NONE,
-    Const,
-    Ext,
     Opaque,
     Ref,
     Unknown,
     Value,
 )
-
-MAX_PASSES = 20_000
-UNKNOWN_PASSES = 3
 
 
 def block(m: Machine, frame: Frame, state: State, body: list[ast.stmt]) -> list[Outcome]:
@@ -119,7 +115,7 @@ def _ann_assign(m: Machine, frame: Frame, node: ast.stmt) -> None:
     if value is not None:
         targets.assign(m, frame, node.target, value)
     if frame.kind == "class" and isinstance(node.target, ast.Name) and frame.scope is not None:
-        classes.note_annotation(m, frame, node, m_value)
+        making.note_annotation(m, frame, node, m_value)
 
 
 def _aug_assign(m: Machine, frame: Frame, node: ast.stmt) -> None:
@@ -168,7 +164,7 @@ def _assert(m: Machine, frame: Frame, node: ast.stmt) -> None:
 
 def _function(m: Machine, frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    value = expressions.make_function(m, frame, node)
+    value = definitions.make_function(m, frame, node)
     m.bind(frame, node.name, value)
 
 
@@ -201,174 +197,6 @@ def _if(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]
             out += block(m, frame, after, node.body if test else node.orelse)
             m.next_oid = max(first, m.next_oid)
     return m.join(out) if len(out) > 1 else out
-
-
-def _while(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.While)
-    out: list[Outcome] = []
-    exits: list[Outcome] = []
-    forked = False
-
-    def one_pass(worlds: list[Outcome]) -> list[Outcome]:
-        nonlocal forked
-        again: list[Outcome] = []
-        for world in worlds:
-            m.tick()
-            results = m.branches(world.state, lambda: expressions.truth(m, frame, node.test))
-            forked = forked or len(results) > 1
-            for after, test in results:
-                if isinstance(test, Raised):
-                    out.append(Outcome(after, Kind.RAISE, raised=test))
-                elif not test:
-                    exits.append(Outcome(after))
-                else:
-                    ended = block(m, frame, after, node.body)
-                    forked = forked or len(ended) > 1
-                    for result in ended:
-                        if result.kind is Kind.BREAK:
-                            out.append(Outcome(result.state))
-                        elif result.kind in (Kind.NORMAL, Kind.CONTINUE):
-                            again.append(Outcome(result.state))
-                        else:
-                            out.append(result)
-        return m.join(again)
-
-    live = [Outcome(state)]
-    while live and not forked:
-        live = one_pass(live)
-    if live:
-        _, left = _until_settled(m, frame, node, live, one_pass)
-        exits += left
-    for result in m.join(exits):
-        out += block(m, frame, result.state, node.orelse)
-    return m.join(out)
-
-
-def _for(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.For | ast.AsyncFor)
-    out: list[Outcome] = []
-    exits: list[Outcome] = []
-
-    def start() -> tuple[list[Value], Value | None]:
-        value = expressions.evaluate(m, frame, node.iter)
-        return expressions.items_of(m, frame, value, node.iter)
-
-    for after, found in m.branches(state, start):
-        if isinstance(found, Raised):
-            out.append(Outcome(after, Kind.RAISE, raised=found))
-            continue
-        items, rest = found
-        live = [Outcome(after)]
-        for item in items[:MAX_PASSES]:
-            live = _one_pass(m, frame, live, node, item, out)
-            if not live:
-                break
-        if len(items) > MAX_PASSES:
-            rest = rest or Opaque()
-        if rest is not None and live:
-            choice = (m.place(frame, node.iter), 1, "the number of items")
-            item = rest
-
-            def one_more(worlds: list[Outcome], item: Value = item) -> list[Outcome]:
-                return _one_pass(m, frame, worlds, node, item, out)
-
-            heads, live = _until_settled(m, frame, node, live, one_more)
-            for outcome in (*heads, *live):
-                outcome.state.path = (*outcome.state.path, choice)
-            exits += heads
-        exits += live
-    for result in m.join(exits):
-        out += block(m, frame, result.state, node.orelse)
-    return m.join(out)
-
-
-def _until_settled(
-    m: Machine,
-    frame: Frame,
-    node: ast.stmt,
-    live: list[Outcome],
-    one_more: Callable[[list[Outcome]], list[Outcome]],
-) -> tuple[list[Outcome], list[Outcome]]:
-    """Repeat a pass until no new world appears; what still changes then is blurred.
-
-    Gives the worlds at the loop's head, where it may end, and those after the last pass.
-    """
-    seen: list[State] = []
-    heads: list[Outcome] = []
-    for number in range(2 * UNKNOWN_PASSES):
-        fresh = [o for o in live if not any(covered(o.state, s) for s in seen)]
-        if not fresh:
-            return heads, []
-        if number >= UNKNOWN_PASSES and seen:
-            fresh = [Outcome(_widen(m, seen[-1], o.state, node, frame)) for o in fresh]
-            fresh = [o for o in fresh if not any(covered(o.state, s) for s in seen)]
-        for outcome in fresh:
-            heads.append(Outcome(outcome.state.fork()))
-            seen.append(outcome.state.fork())
-        live = one_more(fresh)
-        if not live:
-            return heads, []
-    doubt = [o for o in live if not any(covered(o.state, s) for s in seen)]
-    return heads, [Outcome(_widen(m, seen[-1], o.state, node, frame)) for o in doubt]
-
-
-def _one_pass(
-    m: Machine,
-    frame: Frame,
-    live: list[Outcome],
-    node: ast.For | ast.AsyncFor,
-    item: Value,
-    out: list[Outcome],
-) -> list[Outcome]:
-    again: list[Outcome] = []
-    for world in live:
-        m.tick()
-
-        def bind(item: Value = item) -> None:
-            targets.assign(m, frame, node.target, item)
-
-        for after, value in m.branches(world.state, bind):
-            if isinstance(value, Raised):
-                out.append(Outcome(after, Kind.RAISE, raised=value))
-                continue
-            for result in block(m, frame, after, node.body):
-                if result.kind is Kind.BREAK:
-                    out.append(Outcome(result.state))
-                elif result.kind in (Kind.NORMAL, Kind.CONTINUE):
-                    again.append(Outcome(result.state))
-                else:
-                    out.append(result)
-    return m.join(again)
-
-
-def _widen(m: Machine, previous: State | None, state: State, node: ast.stmt, frame: Frame) -> State:
-    """What still changes from pass to pass is not known after many more of them."""
-    if previous is None:
-        return state
-    joined = merge(previous, state, force=True, harmful=classes.touches)
-    if joined is None:
-        if m.overflow is None:
-            m.overflow = m.place(frame, node)
-        return state
-    place = m.place(frame, node)
-    for oid, obj in list(state.heap.items()):
-        before = previous.heap.get(oid)
-        if before is None or before is obj:
-            continue
-        old = getattr(before, "values", None)
-        new = getattr(obj, "values", None)
-        if old is None or new is None:
-            continue
-        target = joined.change(oid)
-        for key, value in new.items():
-            if old.get(key) != value:
-                bad = classes.touches(state, value) or (
-                    key in old and classes.touches(previous, old[key])
-                )
-                target.values[key] = (  # type: ignore[attr-defined]
-                    Unknown(place, "a loop changes it") if bad else Opaque()
-                )
-    return joined
 
 
 def _try(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
@@ -474,14 +302,14 @@ def _with_items(
     item = node.items[at]
     out: list[Outcome] = []
     good, bad = each(
-        m, frame, state, lambda: expressions.enter_context(m, frame, item.context_expr)
+        m, frame, state, lambda: definitions.enter_context(m, frame, item.context_expr)
     )
     out += bad
     for world, manager in good:
         suppressed = classes.suppressed_exceptions(manager)
 
         def bind(manager: Value = manager) -> Value:
-            value = expressions.entered_value(m, frame, manager, item.context_expr)
+            value = definitions.entered_value(m, frame, manager, item.context_expr)
             if item.optional_vars is not None:
                 targets.assign(m, frame, item.optional_vars, value)
             return NONE
@@ -523,7 +351,7 @@ def _leave(
     out: list[Outcome] = []
 
     def leave() -> bool:
-        return expressions.leave_context(m, frame, manager, raised, node)
+        return definitions.leave_context(m, frame, manager, raised, node)
 
     for after, answer in m.branches(result.state, leave):
         if isinstance(answer, Raised):
@@ -567,7 +395,7 @@ def _import(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outc
 
 def _class(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
     assert isinstance(node, ast.ClassDef)
-    return classes.define(m, frame, state, node)
+    return making.define(m, frame, state, node)
 
 
 _SIMPLE: dict[type[ast.stmt], Callable[[Machine, Frame, ast.stmt], Outcome | None]] = {
@@ -590,9 +418,9 @@ _SIMPLE: dict[type[ast.stmt], Callable[[Machine, Frame, ast.stmt], Outcome | Non
 }
 _COMPOUND: dict[type[ast.stmt], Callable[[Machine, Frame, State, ast.stmt], list[Outcome]]] = {
     ast.If: _if,
-    ast.While: _while,
-    ast.For: _for,
-    ast.AsyncFor: _for,
+    ast.While: loops.while_statement,
+    ast.For: loops.for_statement,
+    ast.AsyncFor: loops.for_statement,
     ast.Try: _try,
     ast.TryStar: _try,
     ast.With: _with,

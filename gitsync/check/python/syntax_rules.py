@@ -6,8 +6,10 @@ recursion finds the first of them.
 
 from __future__ import annotations
 
-import ast
+from gitsync.check.python import comprehensions
 import __future__
+
+import ast
 
 Mistake = tuple[int, int, str]
 

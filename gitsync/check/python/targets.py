@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from gitsync.check.python import subscripts
+from gitsync.check.python import storing
 from gitsync.check.python import attributes, containers, expressions
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
@@ -26,14 +28,14 @@ def assign(m: Machine, frame: Frame, target: ast.expr, value: Value) -> None:
         m.bind(at, target.id, value)
     elif isinstance(target, ast.Attribute):
         owner = expressions.evaluate(m, frame, target.value)
-        attributes.put(m, frame, owner, target.attr, value, target)
+        storing.put(m, frame, owner, target.attr, value, target)
     elif isinstance(target, ast.Subscript):
         owner = expressions.evaluate(m, frame, target.value)
         if isinstance(target.slice, ast.Slice):
-            containers.set_slice(m, frame, owner, value, target)
+            subscripts.set_slice(m, frame, owner, value, target)
             return
         key = expressions.evaluate(m, frame, target.slice)
-        containers.set_item(m, frame, owner, key, value, target)
+        subscripts.set_item(m, frame, owner, key, value, target)
     elif isinstance(target, ast.Tuple | ast.List):
         _unpack(m, frame, target, value)
     elif isinstance(target, ast.Starred):
@@ -84,16 +86,16 @@ def augment(m: Machine, frame: Frame, node: ast.AugAssign) -> None:
     if isinstance(target, ast.Attribute):
         old = m.concrete(attributes.get(m, frame, owner, target.attr, target))
         value = expressions.evaluate(m, frame, node.value)
-        attributes.put(m, frame, owner, target.attr, _combined(m, frame, node, old, value), target)
+        storing.put(m, frame, owner, target.attr, _combined(m, frame, node, old, value), target)
         return
     load = target.slice
     if isinstance(load, ast.Slice):
-        containers.set_slice(m, frame, owner, Opaque(), target)
+        subscripts.set_slice(m, frame, owner, Opaque(), target)
         return
     key = expressions.evaluate(m, frame, load)
-    old = m.concrete(containers.item(m, frame, owner, key, target))
+    old = m.concrete(subscripts.item(m, frame, owner, key, target))
     value = expressions.evaluate(m, frame, node.value)
-    containers.set_item(m, frame, owner, key, _combined(m, frame, node, old, value), target)
+    subscripts.set_item(m, frame, owner, key, _combined(m, frame, node, old, value), target)
 
 
 def _combined(m: Machine, frame: Frame, node: ast.AugAssign, old: Value, value: Value) -> Value:
@@ -122,14 +124,14 @@ def delete(m: Machine, frame: Frame, target: ast.expr) -> None:
         m.unbind(frame, target.id, target)
     elif isinstance(target, ast.Attribute):
         owner = expressions.evaluate(m, frame, target.value)
-        attributes.remove(m, frame, owner, target.attr, target)
+        storing.remove(m, frame, owner, target.attr, target)
     elif isinstance(target, ast.Subscript):
         owner = expressions.evaluate(m, frame, target.value)
         if isinstance(target.slice, ast.Slice):
-            containers.set_slice(m, frame, owner, TupleValue(()), target)
+            subscripts.set_slice(m, frame, owner, TupleValue(()), target)
             return
         key = expressions.evaluate(m, frame, target.slice)
-        containers.remove_item(m, frame, owner, key, target)
+        subscripts.remove_item(m, frame, owner, key, target)
     elif isinstance(target, ast.Tuple | ast.List):
         for part in target.elts:
             delete(m, frame, part)

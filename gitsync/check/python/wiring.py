@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from gitsync.check.python import calls, classes, statements
+from gitsync.check.python import calls, reach, statements
 from gitsync.check.python.facts import (
     BASES,
     HARBOR_BACKEND,
@@ -115,7 +115,7 @@ def explore(m: Machine, worlds: list[World], oid: int, path: str, modules: list[
                     wiring.hints.setdefault(
                         role, (place, f'The backend names "{value.value}"; import that class')
                     )
-                elif isinstance(value, Ref) and classes.is_subclass(call.state, value, base):
+                elif isinstance(value, Ref) and reach.is_subclass(call.state, value, base):
                     obj = call.state.heap.get(value.oid)
                     if isinstance(obj, ClassObj):
                         wiring.hints.setdefault(
@@ -155,7 +155,7 @@ def _block(
                 continue
             for role, base in BASES.items():
                 obj = outcome.state.heap.get(value.oid)
-                if isinstance(obj, ClassObj) and classes.is_subclass(outcome.state, value, base):
+                if isinstance(obj, ClassObj) and reach.is_subclass(outcome.state, value, base):
                     where = (
                         "only under the script guard"
                         if kind == "guard"

@@ -210,7 +210,146 @@ class Builder:
             old = self.pick(names)
             module.classes[new] = module.classes.get(old, "")
             return [f"{new} = {self.pick(module.functions)}({old})"]
-        return self.small(module, names)
+        if roll < 0.88:
+            return self.small(module, names)
+        return self.odd(module, names)
+
+    def odd(self, module: Module, names: list[str]) -> list[str]:
+        """Rarer constructs: metaclasses, hooks, generators, closures, modules as objects."""
+        name, other = self.pick(names), self.pick(names)
+        new = module.fresh("Odd")
+        root = module.classes.get(name, "AgentWorkflow") or "AgentWorkflow"
+        method = ROLES.get(root, "run")
+        body = [f"    async def {method}(self, ctx):", "        return None"]
+        roll = self.rng.randint(0, 25)
+        if roll not in (2, 9, 13, 18, 20):
+            module.classes[new] = root
+        flag = self.condition()
+        return {
+            0: [
+                "from abc import ABCMeta",
+                f"class Meta{new}(ABCMeta):",
+                "    def __new__(mcs, name, bases, ns, **kw):",
+                f"        ns.setdefault('{method}', None)" if self.maybe(0.3) else "        pass",
+                "        return super().__new__(mcs, name, bases, ns, **kw)",
+                f"class {new}({root}, metaclass=Meta{new}):",
+                *body,
+            ],
+            1: [
+                f"class Base{new}({root}):",
+                "    seen = []",
+                "    def __init_subclass__(cls, **kw):",
+                "        super().__init_subclass__(**kw)",
+                f"        Base{new}.seen.append(cls)",
+                f"class _Sub{new}(Base{new}):",
+                *body,
+                f"{new} = Base{new}.seen[-1]",
+                f"del _Sub{new}",
+            ],
+            2: [
+                f"def gen{new}():",
+                f"    yield {name}",
+                f"    yield {other}",
+                f"for _g in gen{new}():",
+                "    pass",
+                "del _g",
+            ],
+            3: [
+                f"def gen{new}():",
+                f"    if {flag}:",
+                f"        yield {name}",
+                f"    yield {other}",
+                f"{new} = list(gen{new}())[0]",
+            ],
+            4: [
+                f"def outer{new}():",
+                f"    best = {name}",
+                "    def change():",
+                "        nonlocal best",
+                f"        best = {other}",
+                "    change()",
+                "    return best",
+                f"{new} = outer{new}()",
+            ],
+            5: [
+                "from dataclasses import dataclass, field",
+                "@dataclass",
+                f"class {new}({root}):",
+                "    config: object = None",
+                *(["    more: int"] if self.maybe(0.2) else ["    more: int = 3"]),
+                *body,
+            ],
+            6: [
+                f"class {new}({root}):",
+                f"    async def _go(self, ctx): ...",
+                f"    {method} = _go",
+                *(["    del _go"] if self.maybe(0.4) else []),
+            ],
+            7: ["import functools", f"{new} = functools.partial(lambda a, b: b, 1)({name})"],
+            8: [f"setattr(sys.modules[__name__], '{new}', {name})"],
+            9: [f"delattr(sys.modules[__name__], '{name}')"],
+            10: ["import types", f"{new} = types.SimpleNamespace(a={name}, b={other}).b"],
+            11: [
+                f"class Reg{new}:",
+                "    def __init__(self): self.items = {}",
+                "    def __call__(self, cls):",
+                "        self.items[cls.__name__] = cls",
+                "        return cls",
+                f"reg{new} = Reg{new}()",
+                f"@reg{new}",
+                f"class {new}({root}):",
+                *body,
+            ],
+            12: [f"{new} = {{c.__name__: c for c in ({name}, {other})}}[{other}.__name__]"],
+            13: [f"assert issubclass({name}, object), {other}"],
+            14: [f"{new} = max([{name}], key=lambda c: c.__name__)"],
+            15: [f"{new} = sorted([{name}, {other}], key=lambda c: c.__qualname__)[0]"],
+            16: [
+                "import contextlib",
+                "@contextlib.contextmanager",
+                f"def cm{new}():",
+                f"    yield {name}",
+                f"with cm{new}() as {new}:",
+                "    pass",
+            ],
+            17: [
+                f"class {new}({root}):",
+                f"    if {flag}:",
+                f"        async def {method}(self, ctx): ...",
+                "    else:",
+                f"        async def {method}(self, ctx): ...",
+            ],
+            18: [f"if issubclass({name}, {root}):", f"    del {name}"],
+            19: [
+                f"def rec{new}(n, cls={name}):",
+                f"    return cls if n == 0 else rec{new}(n - 1, cls)",
+                f"{new} = rec{new}(3)",
+            ],
+            20: [f"{root}.register({name})"],
+            21: [f"class {new}({name}, {other}):", "    pass"],
+            22: [
+                f"class {new}({root}):",
+                "    def __new__(cls, *args):",
+                "        return super().__new__(cls)",
+                *body,
+            ],
+            23: [
+                f"{new} = [c for c in globals().values() if isinstance(c, type)"
+                f" and issubclass(c, {root})][-1]"
+            ],
+            24: [
+                f"def wrap{new}(fn):",
+                "    import functools",
+                "    @functools.wraps(fn)",
+                f"    {'async ' if self.maybe(0.7) else ''}def inner(self, *a):",
+                "        return fn(self, *a)",
+                "    return inner",
+                f"class {new}({root}):",
+                f"    @wrap{new}",
+                *body,
+            ],
+            25: [f"{new} = {name}", f"{new}.extra_attribute = {other}"],
+        }[roll]
 
     def small(self, module: Module, names: list[str]) -> list[str]:
         name, other = self.pick(names), self.pick(names)
@@ -247,7 +386,7 @@ class Builder:
         }[roll]
 
     def importing(self, module: Module, other: Module) -> list[str]:
-        roll = self.rng.randint(0, 6)
+        roll = self.rng.randint(0, 9)
         names = list(other.classes) or ["Missing"]
         name = self.pick(names)
         if roll == 0:
@@ -272,6 +411,19 @@ class Builder:
                 f"    from {other.name} import {name}",
                 "except ImportError:",
                 f"    {name} = None",
+            ]
+        if roll == 6:
+            return [f"import {other.name} as _o", f"_o.{name} = None"]
+        if roll == 7:
+            new = module.fresh("Mod")
+            module.classes[new] = other.classes.get(name, "")
+            return [f"import {other.name}", f"{new} = sys.modules['{other.name}'].{name}"]
+        if roll == 8:
+            return [
+                f"import {other.name} as _v",
+                f"for _n, _c in list(vars(_v).items()):",
+                "    if isinstance(_c, type) and _n[:1].isupper():",
+                "        globals()[_n] = _c",
             ]
         if roll == 5:
             new = module.fresh("Dyn")
@@ -367,8 +519,29 @@ class Builder:
         files = {"main.py": "\n".join(main.lines) + "\n"}
         for module in others:
             files[module.name.replace(".", "/") + ".py"] = "\n".join(module.lines) + "\n"
-        if any(m.name.startswith("pack.") for m in others) and self.maybe(0.5):
-            files["pack/__init__.py"] = ""
+        packed = [m for m in others if m.name.startswith("pack.")]
+        if packed and self.maybe(0.6):
+            one = self.pick(packed)
+            names = list(one.classes) or ["Missing"]
+            files["pack/__init__.py"] = self.pick(
+                [
+                    "",
+                    f"from .{one.name[5:]} import {self.pick(names)}\n",
+                    f"from . import {one.name[5:]}\n",
+                    f"from .{one.name[5:]} import *\n",
+                    "import main\n",
+                ]
+            )
+        if packed and self.maybe(0.3):
+            one = self.pick(packed)
+            files[one.name.replace(".", "/") + ".py"] += self.pick(
+                [
+                    "from . import nothing\n",
+                    "import main as _main\n",
+                    "from .. import main\n",
+                    "import pack\n",
+                ]
+            )
         return Program(files, tuple(sorted(self.flags)))
 
     def calm(self, main: Module, others: list[Module]) -> None:

@@ -1,0 +1,169 @@
+"""Built-in methods of classes, and those reached through `super()`."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+
+from gitsync.check.python import subscripts
+from gitsync.check.python import storing
+from gitsync.check.python import comparing
+from gitsync.check.python import instances
+from gitsync.check.python import attributes, calls, classes, containers, expressions, making, reach
+from gitsync.check.python.facts import BASES
+from gitsync.check.python.machine import REGISTRY, SYS_PATH, Frame, Machine
+from gitsync.check.python.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    ClassObj,
+    Const,
+    Coroutine,
+    DictObj,
+    Ext,
+    InstanceObj,
+    ListObj,
+    Method,
+    Names,
+    Namespace,
+    Opaque,
+    PathValue,
+    Ref,
+    Super,
+    TupleValue,
+    Unknown,
+    Value,
+)
+
+
+def class_method(
+    m: Machine,
+    frame: Frame,
+    owner: Ref,
+    obj: ClassObj,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    if name == "register":
+        return register(m, frame, owner, args[0] if args else NONE, node)
+    if name == "mro":
+        return m.list_of([owner, *obj.mro, Ext("builtins.object", "c")])
+    if name == "__subclasses__":
+        found = [
+            Ref(oid)
+            for oid, other in sorted(m.state.heap.items())
+            if isinstance(other, ClassObj) and owner in other.bases
+        ]
+        return m.list_of(list(found))
+    if name == "__new__":
+        cls = args[0] if args else owner
+        return m.new(InstanceObj(cls)) if classes.is_class(m, cls) else Opaque()
+    if name == "__call__":
+        return instances.new_instance(m, frame, owner, obj, args, keywords, node)
+    if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
+        storing.put(m, frame, owner, str(args[0].value), args[1], node)
+        return NONE
+    return NONE if name in ("__init__", "__init_subclass__") else Opaque()
+
+
+def register(m: Machine, frame: Frame, target: Value, value: Value, node: ast.AST) -> Value:
+    """`Base.register(X)`: X becomes a virtual subclass."""
+    for base in BASES.values():
+        if not reach.is_subclass(m.state, target, base):
+            continue
+        key = f"virtual:{base}"
+        old = m.space(REGISTRY).values.get(key)
+        items = old.items if isinstance(old, TupleValue) else ()
+        if classes.is_class(m, value):
+            m.store(REGISTRY, key, TupleValue((*items, value)))
+        elif not isinstance(value, Opaque):
+            if isinstance(value, Unknown):
+                m.doubt(value)
+            else:
+                raise m.error(frame, node, "TypeError", "only classes can be registered")
+        else:
+            doubt = m.unknown(frame, node, "an unknown class is registered")
+            m.doubt(doubt)
+    return value
+
+
+def super_method(
+    m: Machine,
+    frame: Frame,
+    owner: Super,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    """A built-in or SDK method reached through `super()`."""
+    after = owner.after
+    subject = owner.owner
+    obj = m.obj(after) if isinstance(after, Ref) else None
+    is_meta = isinstance(obj, ClassObj) and Ext("builtins.type") in obj.mro
+    if name == "__new__":
+        if len(args) == 4 and (is_meta or classes.is_class(m, args[0])):
+            return _new_class(m, frame, args, keywords, node)
+        cls = args[0] if args else NONE
+        if isinstance(cls, Ref):
+            made = m.obj(cls)
+            if isinstance(made, ClassObj):
+                if made.abstract:
+                    raise m.error(
+                        frame, node, "TypeError", f"the abstract class {made.name} is instantiated"
+                    )
+                return m.new(InstanceObj(cls, tuple(args[1:])))
+        return Opaque()
+    if name == "__call__" and isinstance(subject, Ref):
+        cls_obj = m.obj(subject)
+        if isinstance(cls_obj, ClassObj):
+            return instances.new_instance(m, frame, subject, cls_obj, args, keywords, node)
+    if name == "__init__" and isinstance(subject, Ref):
+        instance = m.obj(subject)
+        if isinstance(instance, InstanceObj):
+            if reach.is_component(m.state, instance.cls):
+                value = args[0] if args else keywords.get("config", NONE)
+                m.store(subject.oid, "config", value)
+            else:
+                for word, value in keywords.items():
+                    m.store(subject.oid, word, value)
+        return NONE
+    if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
+        if isinstance(subject, Ref):
+            space = m.obj(subject)
+            if isinstance(space, Namespace):
+                m.store(subject.oid, str(args[0].value), args[1])
+        return NONE
+    if name in ("__init_subclass__", "__set_name__", "__exit__", "__enter__"):
+        return NONE
+    if name == "__getattribute__" and args and isinstance(args[0], Const):
+        return attributes.get(m, frame, subject, str(args[0].value), node)
+    if name in ("run", "grade"):
+        return Opaque()
+    if (
+        reach.touches(m.state, subject)
+        and isinstance(subject, Ref)
+        and isinstance(m.obj(subject), ClassObj)
+    ):
+        if name in ("__eq__", "__hash__", "__repr__", "__str__"):
+            return Opaque()
+        return m.unknown(frame, node, "a built-in method of a component class is called")
+    return Opaque()
+
+
+def _new_class(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`type.__new__(meta, name, bases, namespace)` from inside a metaclass."""
+    meta, name, bases, space = args
+    items, rest = expressions.items_of(m, frame, bases, node)
+    values: dict[str, Value] = {}
+    more = calls.spread(m, frame, space, values, node)
+    if rest is not None or more is not None or not isinstance(name, Const):
+        return m.unknown(frame, node, "the parts of the class are not known")
+    lineage = classes.mro_of(m, meta)
+    if any(not isinstance(p, Ref | Ext) for p in lineage):
+        return m.unknown(frame, node, "the metaclass cannot be looked into")
+    return making.create(m, frame, lineage, str(name.value), items, keywords, values, node)

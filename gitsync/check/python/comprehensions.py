@@ -1,0 +1,139 @@
+"""Comprehensions and generator expressions."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from gitsync.check.python import expressions
+from gitsync.check.python import attributes, calls, classes, containers, reach
+from gitsync.check.python.machine import Frame, Kind, Machine, Raised
+from gitsync.check.python.scopes import owned
+from gitsync.check.python.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    Alias,
+    ClassObj,
+    Const,
+    Coroutine,
+    DictObj,
+    Ext,
+    FunctionObj,
+    InstanceObj,
+    Lazy,
+    ListObj,
+    ModuleObj,
+    Names,
+    Namespace,
+    Opaque,
+    PathValue,
+    Ref,
+    Scope,
+    TupleValue,
+    Unknown,
+    Value,
+)
+
+
+def _comprehension_names(generators: list[ast.comprehension]) -> frozenset[str]:
+    names: set[str] = set()
+    for generator in generators:
+        for inner in ast.walk(generator.target):
+            if isinstance(inner, ast.Name):
+                names.add(inner.id)
+    return frozenset(names)
+
+
+def _comprehend(
+    m: Machine,
+    frame: Frame,
+    node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
+    emit: Callable[[Frame], None],
+    first: Value | None = None,
+) -> bool:
+    """Run a comprehension; True if it may give more elements than were emitted."""
+    from dataclasses import replace
+
+    from gitsync.check.python import targets
+
+    names = _comprehension_names(node.generators)
+    scope = m.new(Scope("function", names))
+    closure = frame.closure if frame.scope is None else (frame.scope, *frame.closure)
+    inner = replace(frame, scope=scope.oid, closure=closure, kind="comprehension")
+    more = False
+
+    def level(index: int) -> None:
+        nonlocal more
+        if index == len(node.generators):
+            m.tick()
+            emit(inner)
+            return
+        generator = node.generators[index]
+        if index == 0 and first is not None:
+            source = first
+        else:
+            source = expressions.evaluate(m, frame if index == 0 else inner, generator.iter)
+        items, rest = expressions.items_of(m, inner, source, generator.iter)
+        for item in items:
+            m.tick()
+            targets.assign(m, inner, generator.target, item)
+            if all(expressions.truth(m, inner, test) for test in generator.ifs):
+                level(index + 1)
+        if rest is not None:
+            more = True
+            targets.assign(m, inner, generator.target, rest)
+            # With an unknown element the tests cannot be decided; one element stands for all.
+            for test in generator.ifs:
+                expressions.evaluate(m, inner, test)
+            level(index + 1)
+
+    level(0)
+    return more
+
+
+def list_comp(m: Machine, frame: Frame, node: ast.ListComp) -> Value:
+    items: list[Value] = []
+    more = _comprehend(m, frame, node, lambda f: items.append(expressions.evaluate(m, f, node.elt)))
+    return containers.comprehended(m, frame, items, more, "list", node)
+
+
+def generator(m: Machine, frame: Frame, node: ast.GeneratorExp) -> Value:
+    """Only the first source is evaluated where the expression stands."""
+    return Lazy(node, frame, expressions.evaluate(m, frame, node.generators[0].iter))
+
+
+def run_lazy(m: Machine, value: Lazy) -> tuple[list[Value], Value | None]:
+    """The items of a generator expression."""
+    node, frame = value.node, value.frame
+    assert isinstance(node, ast.GeneratorExp) and isinstance(frame, Frame)
+    items: list[Value] = []
+
+    def emit(inner: Frame) -> None:
+        items.append(expressions.evaluate(m, inner, node.elt))
+
+    if _comprehend(m, frame, node, emit, value.source):
+        return [], containers.blurred(m, frame, items, node)
+    return items, None
+
+
+def set_comp(m: Machine, frame: Frame, node: ast.SetComp) -> Value:
+    items: list[Value] = []
+    more = _comprehend(m, frame, node, lambda f: items.append(expressions.evaluate(m, f, node.elt)))
+    return containers.comprehended(m, frame, items, more, "set", node)
+
+
+def dict_comp(m: Machine, frame: Frame, node: ast.DictComp) -> Value:
+    obj = DictObj({})
+
+    def emit(inner: Frame) -> None:
+        key = expressions.evaluate(m, inner, node.key)
+        containers.put(m, frame, obj, key, expressions.evaluate(m, inner, node.value), node)
+
+    if _comprehend(m, frame, node, emit):
+        values = [*obj.items.values(), *([obj.rest] if obj.rest is not None else [])]
+        obj.rest = containers.blurred(m, frame, values, node)
+        obj.items = {}
+    return m.new(obj)

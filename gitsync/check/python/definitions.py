@@ -1,0 +1,151 @@
+"""Function objects, type parameters and context managers."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from gitsync.check.python import expressions
+from gitsync.check.python import comprehensions
+from gitsync.check.python import attributes, calls, classes, containers, reach
+from gitsync.check.python.machine import Frame, Kind, Machine, Raised
+from gitsync.check.python.scopes import owned
+from gitsync.check.python.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    Alias,
+    ClassObj,
+    Const,
+    Coroutine,
+    DictObj,
+    Ext,
+    FunctionObj,
+    InstanceObj,
+    Lazy,
+    ListObj,
+    ModuleObj,
+    Names,
+    Namespace,
+    Opaque,
+    PathValue,
+    Ref,
+    Scope,
+    TupleValue,
+    Unknown,
+    Value,
+)
+
+
+def make_function(
+    m: Machine, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+) -> Value:
+    """The value of a `def` or `lambda`, its decorators applied."""
+    decorators: list[tuple[Value, ast.expr]] = []
+    name = "<lambda>"
+    type_params: list[Any] = []
+    if not isinstance(node, ast.Lambda):
+        name = node.name
+        decorators = [(expressions.evaluate(m, frame, d), d) for d in node.decorator_list]
+        type_params = list(getattr(node, "type_params", ()) or ())
+    args = node.args
+    defaults = [expressions.evaluate(m, frame, d) for d in args.defaults]
+    kwdefaults = [
+        (a.arg, expressions.evaluate(m, frame, d))
+        for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True)
+        if d is not None
+    ]
+    inner = with_type_params(m, frame, type_params)
+    if not isinstance(node, ast.Lambda) and not frame.lazy_annotations:
+        for arg in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg):
+            if arg is not None and arg.annotation is not None:
+                expressions.evaluate(m, inner, arg.annotation)
+        if node.returns is not None:
+            expressions.evaluate(m, inner, node.returns)
+    function = FunctionObj(node, name, frame.prefix + name, frame.module, frame.path)
+    module = m.space(frame.module)
+    function.shown_module = module.shown if isinstance(module, ModuleObj) else ""
+    scope = owned(node)
+    function.is_generator = scope.yields
+    function.defaults = tuple(defaults)
+    function.kwdefaults = tuple(kwdefaults)
+    if inner.scope is not None and inner.kind != "module":
+        function.closure = (inner.scope, *inner.closure)
+    if frame.kind == "class":
+        function.owner = frame.scope
+    value: Value = m.new(function)
+    for decorator, where in reversed(decorators):
+        value = m.concrete(calls.decorate(m, frame, decorator, value, where))
+    return value
+
+
+def with_type_params(m: Machine, frame: Frame, type_params: list[Any]) -> Frame:
+    """A frame in which `[T]` of a PEP 695 statement is bound."""
+    from dataclasses import replace
+
+    if not type_params:
+        return frame
+    names = frozenset(p.name for p in type_params)
+    scope = Scope("function", names)
+    for param in type_params:
+        scope.values[param.name] = Opaque("typing.TypeVar()")
+    ref = m.new(scope)
+    if frame.kind == "class":
+        scope.values.update(
+            {k: v for k, v in m.space(frame.scope or 0).values.items() if k not in names}
+        )
+    closure = frame.closure if frame.scope is None else (frame.scope, *frame.closure)
+    return replace(frame, scope=ref.oid, closure=closure, kind="function")
+
+
+def enter_context(m: Machine, frame: Frame, node: ast.expr) -> Value:
+    """The manager of a `with` item."""
+    return expressions.evaluate(m, frame, node)
+
+
+def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Value:
+    """What `as` binds."""
+    if isinstance(manager, Ref):
+        obj = m.obj(manager)
+        if isinstance(obj, InstanceObj):
+            for name in ("__enter__", "__aenter__"):
+                method = classes.class_attribute(m, obj.cls, name)
+                if method is not None:
+                    value = calls.call(m, frame, calls.bind(m, method, manager), [], {}, node)
+                    if isinstance(value, Coroutine):
+                        return calls.run_coroutine(m, frame, value, node)
+                    return value
+        if isinstance(obj, ListObj) and obj.kind == "manager":
+            return obj.items[0] if obj.items else NONE
+        if isinstance(obj, ListObj | DictObj | FunctionObj | ClassObj | ModuleObj):
+            raise m.error(frame, node, "TypeError", "this value is no context manager")
+    if isinstance(manager, Const | TupleValue):
+        raise m.error(frame, node, "TypeError", "this value is no context manager")
+    if isinstance(manager, Unknown):
+        return manager
+    m.may_raise(m.place(frame, node))
+    if isinstance(manager, Opaque):
+        return manager
+    return Opaque()
+
+
+def leave_context(
+    m: Machine, frame: Frame, manager: Ref, raised: Raised | None, node: ast.AST
+) -> bool:
+    """True if the manager swallows the exception."""
+    obj = m.obj(manager)
+    if not isinstance(obj, InstanceObj):
+        return False
+    for name in ("__exit__", "__aexit__"):
+        method = classes.class_attribute(m, obj.cls, name)
+        if method is not None:
+            what: list[Value] = [NONE, NONE, NONE]
+            if raised is not None:
+                what = [classes.class_of(m, raised.value), raised.value, Opaque("traceback")]
+            value = calls.call(m, frame, calls.bind(m, method, manager), what, {}, node)
+            if isinstance(value, Coroutine):
+                value = calls.run_coroutine(m, frame, value, node)
+            return expressions.is_true(m, frame, value, node) if raised is not None else False
+    return False

@@ -1,0 +1,222 @@
+"""The bases of a class: `__mro_entries__`, metaclass, MRO, and what Python refuses."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from gitsync.check.python import calls, classes, expressions, reach
+from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
+from gitsync.check.python.scopes import owned
+from gitsync.check.python.state import State
+from gitsync.check.python.values import (
+    Alias,
+    Bound,
+    ClassObj,
+    Const,
+    Decorator,
+    DictObj,
+    Ext,
+    FunctionObj,
+    InstanceObj,
+    Opaque,
+    Place,
+    Ref,
+    Scope,
+    TupleValue,
+    Unknown,
+    Value,
+    Wrapped,
+)
+
+
+def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -> list[Value]:
+    """`__mro_entries__`: aliases stand for their origin, typing helpers for theirs."""
+    out: list[Value] = []
+    for base in bases:
+        if isinstance(base, Alias):
+            origin = base.origin
+            if origin == Ext("typing.Generic") and any(
+                isinstance(b, Alias)
+                and b is not base
+                and b.origin != Ext("typing.Generic")
+                or b == Ext("typing.Protocol")
+                for b in bases[bases.index(base) + 1 :]
+            ):
+                continue
+            if origin not in out or origin != Ext("typing.Generic"):
+                out.append(origin)
+            continue
+        if isinstance(base, Ext) and base.path in ("typing.NamedTuple", "typing.TypedDict"):
+            out.append(
+                Ext("builtins.tuple" if base.path.endswith("Tuple") else "builtins.dict", "c")
+            )
+            continue
+        if isinstance(base, Ref):
+            obj = m.obj(base)
+            if isinstance(obj, InstanceObj):
+                method = classes.class_attribute(m, obj.cls, "__mro_entries__")
+                if method is not None:
+                    result = calls.call(
+                        m, frame, calls.bind(m, method, base), [TupleValue(tuple(bases))], {}, node
+                    )
+                    out.extend(expressions.items_of(m, frame, result, node)[0])
+                    continue
+        out.append(base)
+    return out
+
+
+def metaclass(
+    m: Machine, frame: Frame, explicit: Value | None, bases: list[Value], node: ast.AST
+) -> tuple[Value, ...] | Unknown:
+    """The MRO of the most derived metaclass; raises on a conflict."""
+    winner: tuple[Value, ...] = (Ext("builtins.type", "c"),)
+    candidates: list[tuple[Value, ...]] = []
+    if explicit is not None:
+        if isinstance(explicit, Unknown):
+            return explicit
+        if isinstance(explicit, Ext | Opaque) or classes.is_class(m, explicit):
+            candidates.append(classes.mro_of(m, explicit))
+        else:
+            return m.unknown(frame, node, "the metaclass is not a class")
+    for base in bases:
+        if isinstance(base, Ref):
+            obj = m.obj(base)
+            if isinstance(obj, ClassObj):
+                candidates.append(obj.meta)
+        elif isinstance(base, Ext):
+            found = facts().class_facts(base.path).metaclass
+            candidates.append(tuple(Ext(p, "c") for p in found) or winner[-1:])
+    for candidate in candidates:
+        if not candidate or candidate[0] in winner:
+            continue
+        if winner[0] in candidate or winner == (Ext("builtins.type"),):
+            winner = candidate
+        elif any(not isinstance(p, Ref | Ext) for p in (*candidate, *winner)):
+            return m.unknown(frame, node, "the metaclasses cannot be compared")
+        else:
+            raise m.error(
+                frame, node, "TypeError", "the metaclasses of the bases conflict with each other"
+            )
+    return winner
+
+
+def linearise(
+    m: Machine, frame: Frame, bases: list[Value], name: str, node: ast.AST
+) -> tuple[Value, ...]:
+    """C3 over the bases; classes that cannot be looked into count as they stand."""
+    if len(set(bases)) != len(bases):
+        third = [b for b in bases if isinstance(b, Opaque)]
+        if len(third) < 2 or len(set(third)) == len(third):
+            raise m.error(frame, node, "TypeError", f"a base of {name} is given twice")
+    sequences = [list(classes.mro_of(m, b)) for b in bases if b != Ext("builtins.object")]
+    sequences.append([b for b in bases if b != Ext("builtins.object")])
+    if Ext("builtins.object") in bases[:-1]:
+        raise m.error(frame, node, "TypeError", f"the bases of {name} cannot be put in an order")
+    merged: list[Value] = []
+    sequences = [s for s in sequences if s]
+    while sequences:
+        for sequence in sequences:
+            head = sequence[0]
+            if not any(head in other[1:] for other in sequences):
+                break
+        else:
+            raise m.error(
+                frame, node, "TypeError", f"the bases of {name} cannot be put in an order (MRO)"
+            )
+        merged.append(head)
+        for sequence in sequences:
+            if sequence[0] == head:
+                del sequence[0]
+        sequences = [s for s in sequences if s]
+    return tuple(merged)
+
+
+_FINAL = frozenset(
+    f"builtins.{n}"
+    for n in ("bool", "NoneType", "range", "slice", "memoryview", "function", "ellipsis")
+)
+
+
+_SOLID = frozenset(
+    f"builtins.{n}"
+    for n in (
+        "int",
+        "str",
+        "bytes",
+        "bytearray",
+        "tuple",
+        "list",
+        "dict",
+        "set",
+        "frozenset",
+        "float",
+        "complex",
+        "type",
+        "BaseException",
+        "property",
+        "super",
+    )
+)
+
+
+def check_bases(
+    m: Machine,
+    frame: Frame,
+    cls: ClassObj,
+    bases: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> None:
+    """Rules of `type.__new__` and of typing that refuse some bases; doubts of opaque ones."""
+    for base in bases:
+        if isinstance(base, Ext) and base.path in _FINAL:
+            raise m.error(frame, node, "TypeError", f"{base.path} cannot be a base class")
+    solid = {p for p in cls.mro if isinstance(p, Ext) and p.path in _SOLID}
+    solid -= {Ext(p) for s in solid for p in facts().class_facts(s.path).lineage}
+    if len(solid) > 1:
+        names = ", ".join(sorted(s.path.rpartition(".")[2] for s in solid))
+        raise m.error(frame, node, "TypeError", f"the bases {names} do not fit together")
+    if Ext("typing.Protocol") in bases:
+        for base in bases:
+            ok = isinstance(base, Ext) and (
+                base.path.startswith("collections.abc.")
+                or base.path in ("typing.Protocol", "typing.Generic", "builtins.object")
+            )
+            if isinstance(base, Ref):
+                obj = m.obj(base)
+                ok = isinstance(obj, ClassObj) and Ext("typing.Protocol") in obj.bases
+            elif isinstance(base, Ext) and not reach.is_component(m.state, base):
+                ok = True
+            if not ok and not isinstance(base, Opaque):
+                raise m.error(
+                    frame, node, "TypeError", "a Protocol can only inherit from other protocols"
+                )
+    for base in bases:
+        if isinstance(base, Ref):
+            obj = m.obj(base)
+            if (
+                isinstance(obj, ClassObj)
+                and classes.is_enum(obj)
+                and any(
+                    isinstance(v, Ref)
+                    and isinstance(m.obj(v), InstanceObj)
+                    and m.obj(v).cls == base  # type: ignore[attr-defined]
+                    for v in obj.values.values()
+                )
+            ):
+                raise m.error(frame, node, "TypeError", f"the enum {obj.name} cannot be extended")
+    for part in cls.mro:
+        if isinstance(part, Opaque) and part.third and cls.third_base is None:
+            cls.third_base = m.place(frame, node)
+    for name in ("__subclasshook__",):
+        if name in cls.values and any(reach.is_component(m.state, b) for b in bases):
+            reason = f"{cls.name} decides itself what its subclasses are"
+            m.doubt(m.unknown(frame, node, reason))
+    for part in cls.meta:
+        obj2 = m.obj(part) if isinstance(part, Ref) else None
+        if isinstance(obj2, ClassObj) and "__subclasscheck__" in obj2.values:
+            if any(reach.is_component(m.state, b) for b in bases):
+                reason = "the metaclass decides what its subclasses are"
+                m.doubt(m.unknown(frame, node, reason))

@@ -1,0 +1,195 @@
+"""Loops: known items one by one, unknown numbers of passes until no new world appears."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+
+from gitsync.check.python import statements
+from gitsync.check.python import definitions
+from gitsync.check.python import classes, expressions, making, patterns, reach, targets
+from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
+from gitsync.check.python.scopes import simple
+from gitsync.check.python.state import State, covered, merge
+from gitsync.check.python.values import (
+    NONE,
+    Opaque,
+    Ref,
+    Unknown,
+    Value,
+)
+
+
+MAX_PASSES = 20_000
+
+
+UNKNOWN_PASSES = 3
+
+
+def while_statement(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.While)
+    out: list[Outcome] = []
+    exits: list[Outcome] = []
+    forked = False
+
+    def one_pass(worlds: list[Outcome]) -> list[Outcome]:
+        nonlocal forked
+        again: list[Outcome] = []
+        for world in worlds:
+            m.tick()
+            results = m.branches(world.state, lambda: expressions.truth(m, frame, node.test))
+            forked = forked or len(results) > 1
+            for after, test in results:
+                if isinstance(test, Raised):
+                    out.append(Outcome(after, Kind.RAISE, raised=test))
+                elif not test:
+                    exits.append(Outcome(after))
+                else:
+                    ended = statements.block(m, frame, after, node.body)
+                    forked = forked or len(ended) > 1
+                    for result in ended:
+                        if result.kind is Kind.BREAK:
+                            out.append(Outcome(result.state))
+                        elif result.kind in (Kind.NORMAL, Kind.CONTINUE):
+                            again.append(Outcome(result.state))
+                        else:
+                            out.append(result)
+        return m.join(again)
+
+    live = [Outcome(state)]
+    while live and not forked:
+        live = one_pass(live)
+    if live:
+        _, left = _until_settled(m, frame, node, live, one_pass)
+        exits += left
+    for result in m.join(exits):
+        out += statements.block(m, frame, result.state, node.orelse)
+    return m.join(out)
+
+
+def for_statement(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    assert isinstance(node, ast.For | ast.AsyncFor)
+    out: list[Outcome] = []
+    exits: list[Outcome] = []
+
+    def start() -> tuple[list[Value], Value | None]:
+        value = expressions.evaluate(m, frame, node.iter)
+        return expressions.items_of(m, frame, value, node.iter)
+
+    for after, found in m.branches(state, start):
+        if isinstance(found, Raised):
+            out.append(Outcome(after, Kind.RAISE, raised=found))
+            continue
+        items, rest = found
+        live = [Outcome(after)]
+        for item in items[:MAX_PASSES]:
+            live = _one_pass(m, frame, live, node, item, out)
+            if not live:
+                break
+        if len(items) > MAX_PASSES:
+            rest = rest or Opaque()
+        if rest is not None and live:
+            choice = (m.place(frame, node.iter), 1, "the number of items")
+            item = rest
+
+            def one_more(worlds: list[Outcome], item: Value = item) -> list[Outcome]:
+                return _one_pass(m, frame, worlds, node, item, out)
+
+            heads, live = _until_settled(m, frame, node, live, one_more)
+            for outcome in (*heads, *live):
+                outcome.state.path = (*outcome.state.path, choice)
+            exits += heads
+        exits += live
+    for result in m.join(exits):
+        out += statements.block(m, frame, result.state, node.orelse)
+    return m.join(out)
+
+
+def _until_settled(
+    m: Machine,
+    frame: Frame,
+    node: ast.stmt,
+    live: list[Outcome],
+    one_more: Callable[[list[Outcome]], list[Outcome]],
+) -> tuple[list[Outcome], list[Outcome]]:
+    """Repeat a pass until no new world appears; what still changes then is blurred.
+
+    Gives the worlds at the loop's head, where it may end, and those after the last pass.
+    """
+    seen: list[State] = []
+    heads: list[Outcome] = []
+    for number in range(2 * UNKNOWN_PASSES):
+        fresh = [o for o in live if not any(covered(o.state, s) for s in seen)]
+        if not fresh:
+            return heads, []
+        if number >= UNKNOWN_PASSES and seen:
+            fresh = [Outcome(_widen(m, seen[-1], o.state, node, frame)) for o in fresh]
+            fresh = [o for o in fresh if not any(covered(o.state, s) for s in seen)]
+        for outcome in fresh:
+            heads.append(Outcome(outcome.state.fork()))
+            seen.append(outcome.state.fork())
+        live = one_more(fresh)
+        if not live:
+            return heads, []
+    doubt = [o for o in live if not any(covered(o.state, s) for s in seen)]
+    return heads, [Outcome(_widen(m, seen[-1], o.state, node, frame)) for o in doubt]
+
+
+def _one_pass(
+    m: Machine,
+    frame: Frame,
+    live: list[Outcome],
+    node: ast.For | ast.AsyncFor,
+    item: Value,
+    out: list[Outcome],
+) -> list[Outcome]:
+    again: list[Outcome] = []
+    for world in live:
+        m.tick()
+
+        def bind(item: Value = item) -> None:
+            targets.assign(m, frame, node.target, item)
+
+        for after, value in m.branches(world.state, bind):
+            if isinstance(value, Raised):
+                out.append(Outcome(after, Kind.RAISE, raised=value))
+                continue
+            for result in statements.block(m, frame, after, node.body):
+                if result.kind is Kind.BREAK:
+                    out.append(Outcome(result.state))
+                elif result.kind in (Kind.NORMAL, Kind.CONTINUE):
+                    again.append(Outcome(result.state))
+                else:
+                    out.append(result)
+    return m.join(again)
+
+
+def _widen(m: Machine, previous: State | None, state: State, node: ast.stmt, frame: Frame) -> State:
+    """What still changes from pass to pass is not known after many more of them."""
+    if previous is None:
+        return state
+    joined = merge(previous, state, force=True, harmful=reach.touches)
+    if joined is None:
+        if m.overflow is None:
+            m.overflow = m.place(frame, node)
+        return state
+    place = m.place(frame, node)
+    for oid, obj in list(state.heap.items()):
+        before = previous.heap.get(oid)
+        if before is None or before is obj:
+            continue
+        old = getattr(before, "values", None)
+        new = getattr(obj, "values", None)
+        if old is None or new is None:
+            continue
+        target = joined.change(oid)
+        for key, value in new.items():
+            if old.get(key) != value:
+                bad = reach.touches(state, value) or (
+                    key in old and reach.touches(previous, old[key])
+                )
+                target.values[key] = (  # type: ignore[attr-defined]
+                    Unknown(place, "a loop changes it") if bad else Opaque()
+                )
+    return joined

@@ -1,0 +1,199 @@
+"""What can be reached through a value: does it touch a component class?"""
+
+from __future__ import annotations
+
+import ast
+
+from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python.machine import REGISTRY
+from gitsync.check.python.state import State
+from gitsync.check.python.values import (
+    Alias,
+    Bound,
+    ClassObj,
+    Const,
+    Coroutine,
+    Decorator,
+    DictObj,
+    Ext,
+    FunctionObj,
+    InstanceObj,
+    Lazy,
+    ListObj,
+    ModuleObj,
+    Names,
+    Namespace,
+    Opaque,
+    Partial,
+    Ref,
+    Super,
+    TupleValue,
+    Unbound,
+    Union,
+    Unknown,
+    Value,
+    Wrapped,
+)
+
+_DYNAMIC = frozenset(
+    {
+        "exec",
+        "eval",
+        "__import__",
+        "import_module",
+        "getattr",
+        "vars",
+        "globals",
+        "locals",
+        "setattr",
+    }
+)
+
+
+def is_subclass(state: State, value: Value, base: str) -> bool:
+    """True if a class is (also virtually) a subclass of the SDK class at a path."""
+    if isinstance(value, Ext):
+        return value.path == base or base in facts().class_facts(value.path).lineage
+    if not isinstance(value, Ref):
+        return False
+    obj = state.heap.get(value.oid)
+    if not isinstance(obj, ClassObj):
+        return False
+    if any(isinstance(b, Ext) and is_subclass(state, b, base) for b in obj.mro):
+        return True
+    registry = state.heap.get(REGISTRY)
+    if not isinstance(registry, Namespace):
+        return False
+    entry = registry.values.get(f"virtual:{base}")
+    if isinstance(entry, TupleValue):
+        return any(v == value or v in obj.mro for v in entry.items)
+    return False
+
+
+def is_component(state: State, value: Value) -> bool:
+    """True for subclasses of the SDK's two bases, the bases included."""
+    return any(is_subclass(state, value, base) for base in BASES.values())
+
+
+def touches(state: State, value: Value, depth: int = 5) -> bool:
+    """True if a component class can be reached through the value, or it may be one itself."""
+    if isinstance(value, Const | Opaque | Unbound):
+        return False
+    if isinstance(value, Unknown):
+        return True
+    if depth == 0:
+        return True
+    if isinstance(value, Ext):
+        return is_component(state, value)
+    if isinstance(value, Ref):
+        return _object_touches(state, value, depth)
+    if isinstance(value, TupleValue):
+        return any(touches(state, v, depth - 1) for v in value.items)
+    if isinstance(value, Union):
+        return any(touches(state, v, depth - 1) for v in value.options)
+    if isinstance(value, Bound):
+        return touches(state, value.function, depth - 1) or touches(state, value.owner, depth - 1)
+    if isinstance(value, Wrapped):
+        return touches(state, value.function, depth - 1)
+    if isinstance(value, Partial | Coroutine):
+        parts = (value.function, *value.args, *(v for _, v in value.keywords))
+        return any(touches(state, v, depth - 1) for v in parts)
+    if isinstance(value, Alias):
+        return touches(state, value.origin, depth - 1)
+    if isinstance(value, Lazy):
+        return touches(state, value.source, depth - 1) or _lazy_touches(state, value, depth - 1)
+    if isinstance(value, Super):
+        return touches(state, value.owner, depth - 1)
+    if isinstance(value, Decorator):
+        return any(touches(state, v, depth - 1) for _, v in value.parts)
+    if isinstance(value, Names):
+        found = state.heap.get(value.oid)
+        return found is None or (
+            isinstance(found, Namespace)
+            and (
+                found.taint is not None
+                or any(touches(state, v, depth - 2 if depth > 2 else 1) for v in _plain(found))
+            )
+        )
+    return False
+
+
+def _lazy_touches(state: State, value: Lazy, depth: int) -> bool:
+    module = state.heap.get(getattr(value.frame, "module", -1))
+    names = {n.id for n in ast.walk(value.node) if isinstance(n, ast.Name)}
+    return bool(names & _DYNAMIC) or (
+        isinstance(module, Namespace)
+        and any(touches(state, module.values[n], depth) for n in names if n in module.values)
+    )
+
+
+def _plain(space: Namespace) -> list[Value]:
+    return list(space.values.values())
+
+
+def _object_touches(state: State, value: Ref, depth: int) -> bool:
+    obj = state.heap.get(value.oid)
+    if obj is None:
+        return True
+    if isinstance(obj, ClassObj):
+        return is_component(state, value) or obj.doubt is not None
+    if isinstance(obj, FunctionObj):
+        return function_touches(state, obj, depth - 1)
+    if isinstance(obj, ListObj):
+        more = obj.rest is not None and touches(state, obj.rest, depth - 1)
+        return more or any(touches(state, v, depth - 1) for v in obj.items)
+    if isinstance(obj, DictObj):
+        more = obj.rest is not None and touches(state, obj.rest, depth - 1)
+        return more or any(
+            touches(state, v, depth - 1) or touches(state, k, depth - 1)
+            for k, v in obj.items.items()
+        )
+    if isinstance(obj, InstanceObj):
+        return (
+            obj.taint is not None
+            or (isinstance(obj.cls, Ref) and is_component(state, obj.cls))
+            or any(touches(state, v, depth - 1) for v in obj.values.values())
+        )
+    if isinstance(obj, ModuleObj):
+        return obj.taint is not None or any(_shallow(state, v) for v in obj.values.values())
+    return False
+
+
+def _shallow(state: State, value: Value) -> bool:
+    return isinstance(value, Unknown) or (
+        isinstance(value, Ref)
+        and isinstance(state.heap.get(value.oid), ClassObj)
+        and is_component(state, value)
+    )
+
+
+def function_touches(state: State, function: FunctionObj, depth: int) -> bool:
+    """True if a function's code, or code it names, mentions a component or a dynamic construct."""
+    if depth <= 0:
+        return True
+    names = getattr(function.node, "_mentioned", None)
+    if names is None:
+        found: set[str] = set()
+        for node in ast.walk(function.node):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                found.add(node.attr)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                found.add("import_module")
+        names = frozenset(found)
+        function.node._mentioned = names  # type: ignore[union-attr]
+    if names & _DYNAMIC:
+        return True
+    module = state.heap.get(function.module)
+    spaces = [state.heap.get(oid) for oid in function.closure]
+    for name in names:
+        for space in (*spaces, module):
+            if isinstance(space, Namespace) and name in space.values:
+                value = space.values[name]
+                if isinstance(value, Ref) and state.heap.get(value.oid) is function:
+                    break
+                if touches(state, value, depth - 1):
+                    return True
+                break
+    return any(touches(state, d, depth - 1) for d in function.defaults)

@@ -1,0 +1,144 @@
+"""Setting and deleting attributes."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+
+from gitsync.check.python import attributes
+from gitsync.check.python import calls, classes, expressions, making, reach
+from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python.machine import REGISTRY, SYS_MODULES, SYS_PATH, Frame, Machine
+from gitsync.check.python.values import (
+    FALSE,
+    NONE,
+    Alias,
+    Bound,
+    ClassObj,
+    Const,
+    Coroutine,
+    Decorator,
+    DictObj,
+    Ext,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    Method,
+    ModuleObj,
+    Names,
+    Namespace,
+    Opaque,
+    Partial,
+    PathValue,
+    Ref,
+    Super,
+    TupleValue,
+    Unknown,
+    Value,
+    Wrapped,
+)
+
+
+def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: ast.AST) -> None:
+    """`owner.name = value`."""
+    if isinstance(owner, Unknown):
+        m.doubt(owner)
+        return
+    if owner == Ext("sys") and name == "path":
+        _set_path(m, frame, value, node)
+        return
+    if isinstance(owner, Ext):
+        _guard_external(m, frame, owner, name, node)
+    if isinstance(owner, Ref):
+        obj = m.obj(owner)
+        if isinstance(obj, InstanceObj):
+            raw = attributes.class_lookup(m, obj.cls, name)
+            if isinstance(raw, Wrapped) and raw.kind == "property":
+                return
+            hook = classes.class_attribute(m, obj.cls, "__setattr__")
+            if hook is not None:
+                calls.call(m, frame, calls.bind(m, hook, owner), [Const(name), value], {}, node)
+                return
+        if isinstance(obj, ClassObj):
+            hook = classes.meta_attribute(m, obj, "__setattr__")
+            if hook is not None:
+                calls.call(m, frame, hook, [owner, Const(name), value], {}, node)
+                return
+            if name == "__abstractmethods__":
+                changed = m.state.change(owner.oid)
+                assert isinstance(changed, ClassObj)
+                items = calls.strings_of(m, frame, value, node)
+                if items is None:
+                    changed.doubt = m.unknown(frame, node, "the abstract methods are set by hand")
+                else:
+                    changed.abstract = frozenset(items)
+                return
+            if name in ("__bases__", "__class__"):
+                changed = m.state.change(owner.oid)
+                assert isinstance(changed, ClassObj)
+                changed.doubt = m.unknown(frame, node, "the bases are changed afterwards")
+                return
+            if name == "__qualname__" or name == "__module__" or name == "__name__":
+                _rename(m, frame, owner, name, value, node)
+                return
+        if isinstance(obj, Namespace):
+            m.store(owner.oid, name, value)
+            return
+        raise m.error(frame, node, "AttributeError", f"no attribute '{name}' can be set here")
+    if isinstance(owner, Const | TupleValue | PathValue | Method):
+        raise m.error(frame, node, "AttributeError", f"no attribute '{name}' can be set here")
+    if isinstance(owner, Opaque | Ext):
+        path = owner.path
+        key = f"attribute:{path}.{name}"
+        registry = m.space(REGISTRY)
+        if reach.touches(m.state, value) or key in registry.values or isinstance(owner, Ext):
+            m.store(REGISTRY, key, value)
+        if isinstance(owner, Ext) and path in BASES.values():
+            m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))
+
+
+def _set_path(m: Machine, frame: Frame, value: Value, node: ast.AST) -> None:
+    """`sys.path = …`."""
+    items, rest = expressions.items_of(m, frame, value, node)
+    changed = m.state.change(SYS_PATH)
+    assert isinstance(changed, ListObj)
+    changed.items, changed.rest = list(items), rest
+
+
+_VITAL = frozenset({"builtins", "abc", "importlib", "sys", "types", "functools", "dataclasses"})
+
+
+def _guard_external(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.AST) -> None:
+    """Changing what everything stands on puts everything in doubt."""
+    if owner.kind == "c" and owner.path.startswith("builtins."):
+        raise m.error(frame, node, "TypeError", f"{owner.path} cannot be changed")
+    if owner.path in _VITAL and (owner.path != "sys" or name in ("modules", "meta_path")):
+        m.doubt(m.unknown(frame, node, f"{owner.path}.{name} is replaced"))
+
+
+def _rename(m: Machine, frame: Frame, owner: Ref, name: str, value: Value, node: ast.AST) -> None:
+    changed = m.state.change(owner.oid)
+    assert isinstance(changed, ClassObj)
+    if not isinstance(value, Const) or not isinstance(value.value, str):
+        if name != "__name__":
+            changed.doubt = m.unknown(frame, node, "the class is renamed")
+    elif name == "__qualname__":
+        changed.qualname = value.value
+    elif name == "__module__":
+        changed.module = making.shown_module(m, frame, value.value)
+        changed.values["__module__"] = value
+    else:
+        changed.name = value.value
+
+
+def remove(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> None:
+    """`del owner.name`."""
+    if isinstance(owner, Ref):
+        obj = m.obj(owner)
+        if isinstance(obj, Namespace):
+            if name in obj.values:
+                changed = m.state.change(owner.oid)
+                assert isinstance(changed, Namespace)
+                changed.values.pop(name)
+            elif obj.taint is None and not isinstance(obj, InstanceObj):
+                raise m.error(frame, node, "AttributeError", f"there is no '{name}' to delete")
