@@ -119,7 +119,7 @@ class Branch(Shape):
     name: BranchName
     head_sha: ShaText | None
     published_sha: ShaText | None
-    state: Literal["live", "gone"]
+    state: Literal["live", "gone", "unwatched"]
     last_sync: int | None
     updated_at: Moment
 
