@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gitsync.cli import output
+from gitsync.cli.credential import (
+    GenerateOption,
+    HostsOption,
+    KeyOption,
+    PasswordOption,
+    ReferenceOption,
+    SecretOption,
+    UserOption,
+    credential_of,
+)
 from gitsync.cli.delivery import delivery_app
 from gitsync.cli.member import member_app
 from gitsync.cli.options import (
@@ -35,79 +44,6 @@ BranchOption = Annotated[
     str | None, typer.Option("--branch", metavar="NAME", help="Instead of the remote's default.")
 ]
 WatchOption = Annotated[str, typer.Option("--watch", metavar="default|all", help="Branches.")]
-SecretOption = Annotated[
-    str | None,
-    typer.Option("--git-token-file", metavar="FILE", help="A file with the host's token; - reads."),
-]
-PasswordOption = Annotated[
-    str | None, typer.Option("--git-password-file", metavar="FILE", help="A password, in a file.")
-]
-UserOption = Annotated[
-    str | None, typer.Option("--git-username", metavar="NAME", help="The user of the credential.")
-]
-KeyOption = Annotated[
-    str | None, typer.Option("--ssh-key-file", metavar="FILE", help="A private SSH key.")
-]
-GenerateOption = Annotated[
-    bool,
-    typer.Option("--generate-key", help="Make an SSH key in the server; prints the public half."),
-]
-ReferenceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--credential-path",
-        metavar="KIND:PATH",
-        help="A file on the server that is read at each use; KIND is token, password or ssh.",
-    ),
-]
-HostsOption = Annotated[
-    Path | None,
-    typer.Option("--known-hosts-file", metavar="FILE", help="The host's keys, for ssh."),
-]
-
-
-def credential_of(
-    *,
-    token: str | None,
-    password: str | None,
-    username: str | None,
-    key: str | None,
-    generate: bool,
-    reference: str | None,
-    known_hosts: Path | None,
-) -> Json | None:
-    """The credential that the options describe; at most one."""
-    from gitsync.client.place import read_token
-
-    chosen = [item for item in (token, password, key, reference) if item] + [generate] * generate
-    if len(chosen) > 1:
-        raise InvalidInput("Give one credential: a token, a password, an SSH key or a path.")
-    found: Json
-    if token:
-        found = {"kind": "token", "secret": read_token(token)}
-    elif password:
-        found = {"kind": "password", "secret": read_token(password)}
-    elif key:
-        found = {"kind": "ssh", "secret": read_token(key) + "\n"}
-    elif generate:
-        found = {"kind": "ssh", "generate_key": True}
-    elif reference:
-        kind, colon, path = reference.partition(":")
-        if kind not in {"token", "password", "ssh"} or not colon or not path:
-            raise InvalidInput("Write --credential-path as token:/path, password:/path, ssh:/path.")
-        found = {"kind": kind, "path": path}
-    elif username or known_hosts:
-        raise InvalidInput("A user or known hosts need a credential beside them.")
-    else:
-        return None
-    if username:
-        found["username"] = username
-    if known_hosts:
-        try:
-            found["known_hosts"] = known_hosts.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as e:
-            raise InvalidInput(f"{known_hosts} cannot be read: {e}") from e
-    return found
 
 
 @app.command()
@@ -291,7 +227,9 @@ def sync(
         output.say(f"Sync {found['sync_id']} is asked for.")
     else:
         error = found.get("error") or {}
-        output.say(f"Sync {found['id']}: {outcome or found['status']}. {error.get('message', '')}")
+        output.say(
+            f"Sync {found['id']}: {outcome or found['status']}. {error.get('message', '')}".strip()
+        )
         rows = [
             (b["name"], output.short(b["from_sha"]), output.short(b["to_sha"]))
             for b in found.get("branches") or ()

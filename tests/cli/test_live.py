@@ -58,42 +58,40 @@ class Live:
         return git("rev-parse", "HEAD", cwd=self.work).strip(), shown
 
 
-def first_object(process: subprocess.Popen[str]) -> dict[str, Any]:
-    assert process.stdout is not None
+def first_object(child: subprocess.Popen[str], errors: Path) -> dict[str, Any]:
+    assert child.stdout is not None
     lines: list[str] = []
-    for line in process.stdout:
+    for line in child.stdout:
         lines.append(line)
         if line.startswith("}"):
             return json.loads("".join(lines))
-    raise AssertionError("quickstart ended without its object")
+    raise AssertionError(f"quickstart ended without its object: {errors.read_text()[-3000:]}")
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("live")
-    errors = (folder / "errors").open("w+")
-    process = subprocess.Popen(
-        [str(GITSYNC), "quickstart", "--data-dir", "data", "--port", "0", "--json"],
-        cwd=folder,
-        env=home_env(folder),
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        text=True,
-    )
-    try:
-        ready = first_object(process)
-        found = Live(ready, folder, folder / "data")
-        cloned = found.run("clone", IDENTITY, cwd=folder)
-        assert cloned.code == 0, cloned.err
-        yield found
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
-        assert process.stdout is not None and process.stdout.read() == ""
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()  # type: ignore[union-attr]
-        errors.close()
+    with (
+        (folder / "errors").open("w") as errors,
+        subprocess.Popen(
+            [str(GITSYNC), "quickstart", "--data-dir", "data", "--port", "0", "--json"],
+            cwd=folder,
+            env=home_env(folder),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as child,
+    ):
+        try:
+            found = Live(first_object(child, folder / "errors"), folder, folder / "data")
+            cloned = found.run("clone", IDENTITY, cwd=folder)
+            assert cloned.code == 0, cloned.err
+            yield found
+            child.send_signal(signal.SIGINT)
+            assert child.wait(20) == 0
+            assert child.stdout is not None and child.stdout.read() == ""
+        finally:
+            child.kill()
 
 
 def test_quickstart_says_what_was_published(live: Live) -> None:
