@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from dataclasses import dataclass
 
 from pathspec import GitIgnoreSpec
 
 MAX_BYTES = 1024 * 1024
+MAX_LINE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,20 @@ class Rules:
 def add_rules(outer: Rules | None, base: str, data: bytes, *, above: str = "") -> Rules | None:
     """The rules of one more `.gitignore`; lines that are no patterns are left out."""
     lines = data[:MAX_BYTES].decode("utf-8", "surrogateescape").splitlines()
-    good: list[str] = []
-    for line in lines:
-        try:
-            GitIgnoreSpec.from_lines([line])
-        except ValueError:
-            continue
-        good.append(line)
+    good = [line[:MAX_LINE] for line in lines if _is_pattern(line[:MAX_LINE])]
     if not any(line.strip() and not line.startswith("#") for line in good):
         return outer
-    return Rules(base, GitIgnoreSpec.from_lines(good), outer, above)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Rules(base, GitIgnoreSpec.from_lines(good), outer, above)
+
+
+def _is_pattern(line: str) -> bool:
+    """False for a line that cannot be made a pattern; the library warns of some others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            GitIgnoreSpec.from_lines([line])
+        except (ValueError, re.error, RecursionError, OverflowError):
+            return False
+    return True

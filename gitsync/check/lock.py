@@ -16,7 +16,7 @@ from gitsync.check import toml
 from gitsync.check.found import shown
 from gitsync.tree import TooLarge, Tree
 
-_MAX_BYTES = 8 * 1024 * 1024
+_MAX_BYTES = 2 * 1024 * 1024
 Key = tuple[str, frozenset[str], frozenset[str], str]
 
 

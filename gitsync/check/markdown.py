@@ -7,6 +7,7 @@ Promise: bounded work; what stands in code or in HTML is never taken for a link.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
@@ -15,7 +16,7 @@ from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 
-MAX_BYTES = 512 * 1024
+MAX_BYTES = 256 * 1024
 _ESCAPABLE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$")
@@ -110,6 +111,12 @@ def _inline(text: str, first_line: int, links: list[Link], snippets: list[Snippe
     """Walk one paragraph: code spans are taken whole, then links with their targets."""
     at = 0
     opened: list[int] = []
+    starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
+
+    def place(at: int) -> tuple[int, int]:
+        row = bisect_right(starts, at) - 1
+        return first_line + row, at - starts[row] + 1
+
     while at < len(text):
         char = text[at]
         if char == "`":
@@ -119,7 +126,7 @@ def _inline(text: str, first_line: int, links: list[Link], snippets: list[Snippe
                 at += run
                 continue
             content = text[at + run : end]
-            line, column = _place(text, at + run, first_line)
+            line, column = place(at + run)
             snippets.append(Snippet(content.replace("\n", " "), line, column))
             at = end + run
             continue
@@ -134,7 +141,7 @@ def _inline(text: str, first_line: int, links: list[Link], snippets: list[Snippe
             found = _destination(text, at + 1)
             if found is not None and "`" not in found[0]:
                 target, at = found
-                links.append(Link(target, *_place(text, start, first_line)))
+                links.append(Link(target, *place(start)))
                 continue
         at += 1
 
@@ -154,10 +161,7 @@ def _code_end(text: str, start: int, run: int) -> int | None:
     return None
 
 
-def _place(text: str, at: int, first_line: int) -> tuple[int, int]:
-    return first_line + text.count("\n", 0, at), at - text.rfind("\n", 0, at)
-
-
+_MAX_PARENTHESES = 32
 _SPACES = re.compile(r"[ \t]*\n?[ \t]*")
 _POINTED = re.compile(r"<((?:[^<>\n\\]|\\.)*)>")
 _TITLE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)", re.DOTALL)
@@ -178,6 +182,8 @@ def _destination(text: str, at: int) -> tuple[str, int] | None:
                 at += 1
             elif text[at] == "(":
                 depth += 1
+                if depth > _MAX_PARENTHESES:
+                    return None
             elif text[at] == ")":
                 if not depth:
                     break

@@ -26,6 +26,7 @@ FOLDER = ".agents/skills"
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _KEY = re.compile(r"([\"']?)([^\s:\"'][^:\"']*?)\1\s*:(?:\s|$)")
+_MAX_MANIFEST = 4 * 1024 * 1024
 _MAX_FRONTMATTER = 16 * 1024
 _BODY_LINES = 500
 _INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "configs/AGENTS.md")
@@ -112,13 +113,13 @@ def _file_name(files: Files, links: Links, path: str) -> str | None:
 
 def _manifest(files: Files, path: str, source: str, folder: str) -> Iterator[Finding]:
     try:
-        text = files.tree.read(source, limit=MAX_BYTES).decode("utf-8")
+        text = files.tree.read(source, limit=_MAX_MANIFEST).decode("utf-8")
         front = read_front(text)
     except UnicodeDecodeError:
         yield _bad_front(path, "it is not UTF-8")
         return
     except TooLarge:
-        yield _bad_front(path, f"the file has more than {MAX_BYTES} bytes")
+        yield _bad_front(path, f"the file has more than {_MAX_MANIFEST} bytes")
         return
     except FrontError as e:
         yield _bad_front(path, str(e), e.line)

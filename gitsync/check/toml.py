@@ -21,10 +21,11 @@ from gitsync.text import printable
 Place = tuple[int, int]
 Steps = tuple[str | int, ...]
 
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
 MAX_KEY_PARTS = 64
 MAX_DIGITS = 4000
+_LONG_LINE = 8192
 _LANGUAGE = Language(tree_sitter_toml.language())
 _RISK = re.compile(
     rb'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)|' + rb"'''.*?(?:'{3,5}|\Z)|"
@@ -146,6 +147,8 @@ class _Placer:
     def __init__(self, data: bytes, document: Document) -> None:
         self._lines = data.split(b"\n")
         self._document = document
+        self._row = -1
+        self._plain = True
         self._counts: dict[Steps, int] = {}
         self._comments: list[tuple[int, int, str]] = []
 
@@ -161,8 +164,17 @@ class _Placer:
 
     def _place(self, node: Node) -> Place:
         row, column = node.start_point
-        before = self._lines[row][:column] if row < len(self._lines) else b""
-        return row + 1, len(before.decode("utf-8", "replace")) + 1
+        if self._is_plain(row):
+            return row + 1, column + 1
+        return row + 1, len(self._lines[row][:column].decode("utf-8", "replace")) + 1
+
+    def _is_plain(self, row: int) -> bool:
+        """True if bytes are characters in this line, or it is too long to count them."""
+        if row != self._row:
+            self._row = row
+            line = self._lines[row] if row < len(self._lines) else b""
+            self._plain = line.isascii() or len(line) > _LONG_LINE
+        return self._plain
 
     def _comment(self, node: Node) -> None:
         text = (node.text or b"").decode("utf-8", "replace")

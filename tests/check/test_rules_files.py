@@ -199,9 +199,7 @@ PACKAGE: dict[str, tuple[dict[str, Content], list[str]]] = {
         [],
     ),
     "harbor-of-others": (
-        {
-            "rollouts/demo/main.py": "from x import HarborBackend\nB = HarborBackend(agent=F)\n"
-        },
+        {"rollouts/demo/main.py": "from x import HarborBackend\nB = HarborBackend(agent=F)\n"},
         [],
     ),
     "lock-fresh": ({"rollouts/demo/uv.lock": LOCK}, []),

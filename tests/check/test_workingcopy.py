@@ -66,6 +66,8 @@ trail\\
 .osmosis/*
 !.osmosis/template.lock.toml
 [broken
+[z-a]x
+[a--z]y
 """
 
 
