@@ -28,7 +28,7 @@ import make_repos  # noqa: E402
 import servers  # noqa: E402
 
 from gitsync.text import printable  # noqa: E402
-from tests.crash.service import Service, eventually  # noqa: E402
+from tests.crash.service import Service, command, eventually  # noqa: E402
 from tests.live import workspace_files  # noqa: E402
 
 PUBLISH, FINDING = "publish", "refuse-with-finding"
@@ -75,19 +75,22 @@ servers.GitProxy.__exit__ = patient_exit
 
 
 class Host(servers.GitProxy):
-    """Honest for most repositories; those named in `raw` are sent without opening their objects.
+    """Honest for most repositories.
 
-    An honest host refuses to pack what is damaged or forbidden, a hostile one does not.
+    Those named in `raw` are sent without opening their objects (an honest host refuses to pack what
+    is damaged or forbidden), those in `slow` a few bytes at a time.
     """
 
     def __init__(self, root: Path, **more: Any) -> None:
         super().__init__(root, **more)
         self.raw: set[str] = set()
+        self.slow: set[str] = set()
 
     async def answer(self, request: servers.Request, writer: Any) -> None:
-        name = request.path.split("/")[1]
-        if name in self.raw:
-            inner = servers.Remote(self.root / name)
+        name = request.path.partition(".git")[0].lstrip("/") + ".git"
+        if name in self.raw or name in self.slow:
+            kind = servers.DripPack if name in self.slow else servers.Remote
+            inner = kind(self.root / name)
             inner._loop.close()  # made for a server of its own, which this is not
             await inner.answer(request, writer)
         else:
@@ -114,12 +117,21 @@ def git(*args: str, cwd: Path | None = None) -> str:
     return done.stdout.strip()
 
 
+def raw_blob(repo: Path, oid: str) -> bytes:
+    """The bytes of a blob."""
+    done = subprocess.run(
+        ["git", "cat-file", "blob", oid], cwd=repo, capture_output=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
 class Origin:
     """A bare repository that a proxy serves, changed by real pushes."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.path, self.work = root / f"{name}.git", root / f"{name}.work"
         git("init", "-q", "--bare", "-b", "main", str(self.path))
+        git(f"--git-dir={self.path}", "config", "gc.auto", "0")
         git("init", "-q", "-b", "main", str(self.work))
         git("remote", "add", "origin", str(self.path), cwd=self.work)
         self._count = 0
@@ -466,9 +478,11 @@ __all__ = [
     "Runner",
     "build",
     "casebook",
+    "command",
     "eventually",
     "git",
     "outputs",
+    "raw_blob",
     "servers",
     "side_effects",
     "tar_content",
