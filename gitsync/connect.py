@@ -212,7 +212,7 @@ def set_credential(instance: Instance, workspace: Workspace, given: GivenCredent
     stored, public_key = _stored(instance, given)
     Remote.parse(workspace.clone_url or "", credential=_opened(instance, given, stored))
     with instance.database.write() as db:
-        triggers.active(workspaces.get_workspace(db, workspace.id))
+        triggers.active(workspaces.lock_workspace(db, workspace.id))
         _put(db, instance, workspace.id, stored)
         syncs.add_sync(db, workspace.id, trigger=Trigger.CONNECT, now=instance.now())
         turns.bump(db, workspace.id, lifts="credential")

@@ -121,7 +121,7 @@ def disable_user(db: Connection, user_id: str, *, now: datetime) -> None:
 
 def _active_admins(db: Connection) -> list[str]:
     query = sa.select(users.c.id).where(users.c.is_admin.is_(True), users.c.disabled_at.is_(None))
-    return list(db.execute(query).scalars())
+    return list(db.execute(query.with_for_update()).scalars())  # two may go at once
 
 
 def count_users(db: Connection) -> int:
@@ -290,9 +290,9 @@ def remove_member(db: Connection, workspace_id: str, user_id: str) -> None:
 
 def _keep_an_owner(db: Connection, workspace_id: str, user_id: str) -> None:
     owners = db.execute(
-        sa.select(memberships.c.user_id).where(
-            memberships.c.workspace_id == workspace_id, memberships.c.role == Role.OWNER.value
-        )
+        sa.select(memberships.c.user_id)
+        .where(memberships.c.workspace_id == workspace_id, memberships.c.role == Role.OWNER.value)
+        .with_for_update()  # two may leave at once
     ).scalars()
     if list(owners) == [user_id]:
         raise Conflict("This is the last owner. Make somebody else an owner first.")

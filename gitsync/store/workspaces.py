@@ -45,7 +45,8 @@ def add_workspace(
     _free(db, workspaces.c.name_key, name.lower(), "name", name)
     _free(db, workspaces.c.identity_key, identity.key, "identity", str(identity))
     workspace_id = new_id("ws")
-    db.execute(
+    _unless_taken(
+        db,
         workspaces.insert().values(
             id=workspace_id,
             name=name,
@@ -61,9 +62,17 @@ def add_workspace(
             created_at=now,
             created_by=created_by,
             next_poll_at=next_poll_at,
-        )
+        ),
     )
     return get_workspace(db, workspace_id)
+
+
+def _unless_taken(db: Connection, statement: sa.Executable) -> None:
+    """Somebody may take a name between our look and our write."""
+    try:
+        db.execute(statement)
+    except sa.exc.IntegrityError as e:
+        raise Conflict("The name or the identity was taken at this moment.", field="name") from e
 
 
 def _free(db: Connection, column: sa.Column[str], key: str, field: str, shown: str) -> None:
@@ -77,6 +86,15 @@ def get_workspace(db: Connection, workspace_id: str) -> Workspace:
     if row is None:
         raise NotFound("There is no such workspace.")
     return record(Workspace, row)
+
+
+def lock_workspace(db: Connection, workspace_id: str) -> Workspace:
+    """The same, and nobody else changes the workspace before this write transaction ends.
+
+    On SQLite every write transaction is alone anyway.
+    """
+    db.execute(sa.select(workspaces.c.id).where(workspaces.c.id == workspace_id).with_for_update())
+    return get_workspace(db, workspace_id)
 
 
 def find_by_identity(db: Connection, identity: str) -> Workspace | None:
@@ -146,7 +164,7 @@ def change_workspace(db: Connection, workspace_id: str, **values: Any) -> None:
         values["identity"], values["identity_key"] = str(identity), identity.key
         if identity.key != current.identity.lower():
             _free(db, workspaces.c.identity_key, identity.key, "identity", str(identity))
-    db.execute(workspaces.update().where(workspaces.c.id == workspace_id).values(**values))
+    _unless_taken(db, workspaces.update().where(workspaces.c.id == workspace_id).values(**values))
 
 
 def set_state(db: Connection, workspace_id: str, state: WorkspaceState) -> None:

@@ -334,7 +334,7 @@ def publish_one(
         if prepared.is_refused:
             raise Conflict(f"Commit {sha[:12]} cannot be published. {prepared.reason}")
         with instance.database.write() as db:
-            current = workspaces.get_workspace(db, workspace.id)
+            current = workspaces.lock_workspace(db, workspace.id)
             is_known = versions.find_version(db, workspace.id, sha) is not None
             if current.state is WorkspaceState.DISCONNECTED and not is_known:
                 raise Conflict("The workspace is disconnected.", state="disconnected")

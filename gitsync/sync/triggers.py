@@ -40,7 +40,7 @@ def take_delivery(instance: Instance, workspace: Workspace, announced: Announced
     reason = announced.ignored or _not_watched(instance, workspace, announced.ref)
     with instance.database.write() as db:
         instance.at("delivery.transaction")
-        current = workspaces.get_workspace(db, workspace.id)
+        current = workspaces.lock_workspace(db, workspace.id)
         if current.state is not WorkspaceState.ACTIVE:
             reason = f"The workspace is {current.state.value}."
         sync_id = None
@@ -74,7 +74,7 @@ def redeliver(instance: Instance, workspace: Workspace, row_id: int) -> Delivery
     now = instance.now()
     with instance.database.write() as db:
         old = syncs.get_delivery(db, workspace.id, row_id)
-        active(workspaces.get_workspace(db, workspace.id))
+        active(workspaces.lock_workspace(db, workspace.id))
         sync_id = ask(db, workspace, Trigger.WEBHOOK, now=now, lifts="backoff")
         fresh = syncs.put_delivery(
             db,
@@ -128,7 +128,7 @@ def before_push(instance: Instance, workspace: Workspace) -> None:
     A server that dies now leaves a child that may move the ref later (decision 19).
     """
     with instance.database.write() as db:
-        active(workspaces.get_workspace(db, workspace.id))
+        active(workspaces.lock_workspace(db, workspace.id))
         turns.bump(db, workspace.id)
     instance.at("push.before")
 
@@ -139,7 +139,7 @@ def after_push(instance: Instance, workspace: Workspace, pushed: Pushed) -> int 
     done = [command for command in pushed.done if command.ref.startswith("refs/heads/")]
     sync_id = None
     with instance.database.write() as db:
-        current = workspaces.get_workspace(db, workspace.id)
+        current = workspaces.lock_workspace(db, workspace.id)
         if current.state is not WorkspaceState.ACTIVE:
             return None
         if done or not pushed.complete:
@@ -182,7 +182,7 @@ def request_sync(instance: Instance, workspace: Workspace, *, by: str | None) ->
     """A person asks: also after a refused credential, and for commits that were refused."""
     now = instance.now()
     with instance.database.write() as db:
-        active(workspaces.get_workspace(db, workspace.id))
+        active(workspaces.lock_workspace(db, workspace.id))
         sync_id = syncs.add_sync(db, workspace.id, trigger=Trigger.MANUAL, now=now, requested_by=by)
         turns.bump(db, workspace.id, lifts="credential")
     instance.wake(workspace.id)

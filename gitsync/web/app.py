@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -138,6 +138,12 @@ def _install_errors(app: FastAPI) -> None:
         return JSONResponse(
             error_body(code, message), status_code=error.status_code, headers=error.headers
         )
+
+    @app.exception_handler(IntegrityError)
+    async def overtaken(request: Request, error: IntegrityError) -> JSONResponse:
+        log.warning("overtaken by another request path=%s", request.url.path)
+        text = "Somebody changed the same thing at this moment; repeat the request."
+        return JSONResponse(error_body("CONFLICT", text), status_code=409)
 
     @app.exception_handler(DBAPIError)
     async def database(request: Request, error: DBAPIError) -> JSONResponse:
