@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,12 @@ import pytest
 from gitsync.apply import export_template
 from gitsync.template import starter_files, workspace_files
 from gitsync.template.catalogue import builtin
+from gitsync.template.disk import DiskTree
+from gitsync.template.journal import apply_plan
+from gitsync.template.lock import LOCK_PATH
+from gitsync.template.sample_data import multiply_jsonl
+from gitsync.template.selection import use_starter
+from gitsync.template.starter import plan_starter
 from tests.template.builders import commit_all, lay_out, put, repository, snapshot
 
 CATALOGUE_OF_THE_SDK = (
@@ -81,22 +89,19 @@ def test_doctor_finds_a_fresh_workspace_valid(osmosis, workspace):
     assert resource["git"]["identity"] == "acme/demo"
 
 
-@pytest.mark.parametrize(
-    "gone",
-    ["AGENTS.md", "CLAUDE.md", "configs/AGENTS.md", "data", "rollouts", "configs"],
-)
+@pytest.mark.parametrize("gone", [["AGENTS.md", "data", "rollouts"], ["CLAUDE.md", "configs"]])
 def test_doctor_fix_repairs_a_damaged_workspace(osmosis, workspace, gone):
-    import shutil
-
-    path = workspace / gone
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert osmosis(workspace, "doctor").returncode == 1
+    for name in gone:
+        path = workspace / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    details = json.loads(osmosis(workspace, "doctor").stderr.splitlines()[-1])["error"]["details"]
+    assert {m.split("/")[0] for m in details["missing"]} == set(gone)
     done = osmosis(workspace, "doctor", "--fix")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["resource"]["valid"]
-    if path.suffix == ".md" and gone != "AGENTS.md":
-        exported_text = workspace_files([], [], {})[gone][1]
-        assert path.read_bytes() == exported_text
+    files = workspace_files([], [], {})
+    for name in ("CLAUDE.md", "configs/AGENTS.md"):
+        assert (workspace / name).read_bytes() == files[name][1]
 
 
 def test_every_config_loads_with_the_loaders_of_the_sdk(workspace, tmp_path):
@@ -185,3 +190,50 @@ def test_state_of_the_client_is_ignored_and_the_lock_is_not(workspace):
         ".osmosis/template.json",
         ".osmosis/template.lock.toml",
     ]
+
+
+STATES = list(
+    itertools.product((False, True), (False, True), (False, True), range(3), (False, True))
+)
+
+
+@pytest.mark.parametrize(("folder", "evaluation", "training", "data", "force"), STATES)
+def test_conflict_and_force_mean_what_they_mean_there(
+    tmp_path, exported, monkeypatch, folder, evaluation, training, data, force
+):
+    """The client's own function on one copy, ours on another: same verdict, same tree.
+
+    The one difference is intended: force does not replace shared data that was edited.
+    """
+    from osmosis_ai.cli.errors import CLIError
+    from osmosis_ai.templates.cli import _copy_template
+
+    monkeypatch.setenv("OSMOSIS_WORKSPACE_TEMPLATE_PATH", str(exported))
+    name = "multiply-local-openai"
+    state: dict[str, object] = {"README.md": "x\n"}
+    if folder:
+        state |= {f"rollouts/{name}/main.py": "old\n", f"rollouts/{name}/old/gone.py": "old\n"}
+    if evaluation:
+        state[f"configs/eval/{name}.toml"] = "old\n"
+    if training:
+        state[f"configs/training/{name}.toml"] = "old\n"
+    if data:
+        state["data/multiply.jsonl"] = "mine\n" if data == 2 else multiply_jsonl()
+    theirs, ours = put(tmp_path / "theirs", state), put(tmp_path / "ours", state)
+
+    try:
+        _copy_template(name, theirs, force=force)
+        refused = False
+    except CLIError as e:
+        assert e.code == "CONFLICT"
+        refused = True
+    use = use_starter(builtin(), name)
+    plan = plan_starter(DiskTree(ours), builtin(), use, force=force)
+    assert plan.is_blocked == refused
+    apply_plan(ours, plan)
+    mine = {p: f for p, f in snapshot(ours).items() if p != LOCK_PATH}
+    if data == 2 and force:
+        assert mine.pop("data/multiply.jsonl")[1] == b"mine\n"
+        (theirs / "data/multiply.jsonl").unlink()
+        (theirs / "data").rmdir()
+    assert mine == {p: f for p, f in snapshot(theirs).items() if not p.endswith("/")}

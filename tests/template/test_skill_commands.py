@@ -115,11 +115,12 @@ def test_local_lines_succeed_in_a_good_workspace(ws, home, line):
 
 
 def test_local_proofs_hold_in_a_good_workspace(ws, home):
-    held = 0
+    held, answers = 0, {}
     for proof in PROOFS:
         if proof.command.startswith((*NEEDS_SERVER, *NEEDS_MODEL)):
             continue
-        done = run(ws, home, proof.command)
+        done = answers.get(proof.command) or run(ws, home, proof.command)
+        answers[proof.command] = done
         assert done.code == 0, done
         values = [field(done.json(), path) for path in proof.fields]
         if ".resource.workspace" in proof.fields:
@@ -154,11 +155,12 @@ def test_proofs_tell_a_bad_workspace(ws, home):
         "osmosis --json dataset": 1,
         "gitsync skills": 1,
     }
-    seen = set()
+    seen, answers = set(), {}
     for proof in PROOFS:
         if proof.command.startswith((*NEEDS_SERVER, *NEEDS_MODEL)):
             continue
-        done = run(ws, home, proof.command)
+        done = answers.get(proof.command) or run(ws, home, proof.command)
+        answers[proof.command] = done
         (kind,) = [k for k in expected if proof.command.startswith(k)]
         assert done.code == expected[kind], done
         seen.add(kind)
