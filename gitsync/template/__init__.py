@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gitsync.errors import InvalidInput
 from gitsync.template.catalogue import Catalogue, builtin
 from gitsync.template.files import EmptyTree, Files
 from gitsync.template.selection import (
@@ -17,6 +18,7 @@ from gitsync.template.selection import (
     use_starter,
 )
 from gitsync.template.starter import plan_workspace
+from gitsync.text import printable
 
 __all__ = ["select_workspace", "starter_files", "workspace_files"]
 
@@ -42,9 +44,15 @@ def select_workspace(
     own = {p.name for p in catalogue.parameters.items}
     chosen = [catalogue.starter(name) for name in starters]
     declared = own | {p.name for s in chosen for p in s.parameters.items}
-    unknown = {name: value for name, value in given.items() if name not in declared}
+    for name in given:
+        if name not in declared:
+            shown = printable(name, limit=80)
+            raise InvalidInput(
+                f"There is no parameter '{shown}'. Known: {', '.join(sorted(declared))}.",
+                field=f"parameters.{shown}",
+            )
     workspace = catalogue.parameters.resolve(
-        {name: value for name, value in given.items() if name in own} | unknown
+        {name: value for name, value in given.items() if name in own}
     )
     selection = Selection(workspace=workspace)
     for starter in chosen:

@@ -7,12 +7,12 @@ it) and cannot match outside its folder. Used for `.gitignore`, `template-ignore
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gitsync.template.files import parents
 
-MAX_PATTERNS = 2000
+MAX_PATTERNS = 1000
 _MAX_PATTERN = 500
 _SPECIAL = frozenset("*?[\\")
 
@@ -57,6 +57,7 @@ class Globs:
     """An ordered list of patterns; the last one that matches decides."""
 
     patterns: tuple[Pattern, ...] = ()
+    _folders: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def parse(cls, lines: Iterable[str], *, is_anchored: bool = False) -> Globs:
@@ -77,8 +78,11 @@ class Globs:
 
     def covers(self, path: str) -> bool:
         """True if the file or a folder above it is matched; nothing below a folder is let out."""
-        if any(self.decides(folder, is_folder=True) for folder in parents(path)):
-            return True
+        for folder in parents(path):
+            if folder not in self._folders:
+                self._folders[folder] = self.decides(folder, is_folder=True) is True
+            if self._folders[folder]:
+                return True
         return self.decides(path, is_folder=False) is True
 
 

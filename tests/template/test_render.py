@@ -284,3 +284,13 @@ def test_toml_bombs_are_cheap(text):
     except InvalidInput as e:
         assert e.message.startswith("bomb")
     assert time.perf_counter() - started < 1
+
+
+def test_a_workspace_takes_the_parameters_of_all_its_starters():
+    files = workspace_files(["minimal-local"], [], {"workspace": "acme", "max_concurrent": "3"})
+    assert b'name = "acme"' in files["pyproject.toml"][1]
+    assert b"max_concurrent=3" in files["rollouts/minimal-local/main.py"][1]
+    with pytest.raises(InvalidInput, match=r"Known: .*max_concurrent.*workspace"):
+        workspace_files(["minimal-local"], [], {"nope": 1})
+    with pytest.raises(InvalidInput):
+        workspace_files([], [], {"max_concurrent": 3})
