@@ -26,7 +26,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "entrypoint-outside-rollout",
         _E,
         "The entrypoint leads out of its rollout folder.",
-        "A code version holds each rollout on its own. A file elsewhere would not be there when the "
+        "A code version holds each rollout on its own. A file elsewhere would not be there "
+        "when the "
         "rollout runs, so absolute paths, `..` and links that leave the folder are refused.",
         'entrypoint = "../shared/main.py"',
         'entrypoint = "main.py"   # and let main.py import what it shares',
@@ -70,7 +71,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "import-error",
         _E,
         "Importing the entrypoint certainly raises an exception.",
-        "The statement named here fails in every environment: a name or module that does not exist, "
+        "The statement named here fails in every environment: a name or module that does not "
+        "exist, "
         "a class that cannot be built, or an explicit exit.",
         "from tools.search import find   # tools has no module search",
         "from tools.lookup import find",
@@ -79,7 +81,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "source-limit",
         _U,
         "A limit was reached before the answer was known.",
-        "The check reads a bounded amount of code in a bounded time. Beyond that it says so instead "
+        "The check reads a bounded amount of code in a bounded time. Beyond that it says so "
+        "instead "
         "of guessing, and the rollout is not runnable.",
         "WORDS = [...]   # a data table of several megabytes in a .py file",
         "Move the table into a data file and read it at run time.",
@@ -108,7 +111,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "abstract-workflow",
         _E,
         "Only abstract AgentWorkflow classes are exposed.",
-        "A class that does not implement every abstract method when its class statement ends cannot "
+        "A class that does not implement every abstract method when its class statement ends "
+        "cannot "
         "be instantiated. Assigning the method afterwards does not help.",
         "class ChessFlow(AgentWorkflow):\n    async def execute(self, ctx): ...",
         "class ChessFlow(AgentWorkflow):\n    async def run(self, ctx): ...",
@@ -210,7 +214,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "undeclared-dependency",
         _W,
         "An imported package is not among the declared dependencies.",
-        "It may be missing where the rollout runs. Packages that come with osmosis-ai and the extras "
+        "It may be missing where the rollout runs. Packages that come with osmosis-ai and "
+        "the extras "
         "you request are declared already; an SDK module may need an extra of its own.",
         'import numpy   # dependencies = ["osmosis-ai[server]"]',
         'dependencies = ["osmosis-ai[server]", "numpy"]',

@@ -102,7 +102,9 @@ BUILTINS = r"""
 import builtins
 print(json.dumps({
     "names": {n: kind(v) for n, v in vars(builtins).items()},
-    "classes": {f"builtins.{n}": class_facts(v) for n, v in vars(builtins).items() if isinstance(v, type)},
+    "classes": {
+        f"builtins.{n}": class_facts(v) for n, v in vars(builtins).items() if isinstance(v, type)
+    },
     "compiled": sorted(sys.builtin_module_names),
 }))
 """
@@ -133,11 +135,50 @@ SKIP_STDLIB = {
     "ensurepip",
     "__main__",
 }
-WITH_SUBMODULES = (
-    "asyncio collections concurrent email html http importlib json logging multiprocessing os unittest "
-    "urllib xml wsgiref zoneinfo sqlite3 ctypes curses dbm distutils encodings re tomllib venv"
-).split()
-DEPENDENCIES = "uvicorn pydantic fastapi httpx starlette litellm strands agents harbor openai anyio rich click typer yaml".split()
+WITH_SUBMODULES = [
+    "asyncio",
+    "collections",
+    "concurrent",
+    "email",
+    "html",
+    "http",
+    "importlib",
+    "json",
+    "logging",
+    "multiprocessing",
+    "os",
+    "unittest",
+    "urllib",
+    "xml",
+    "wsgiref",
+    "zoneinfo",
+    "sqlite3",
+    "ctypes",
+    "curses",
+    "dbm",
+    "distutils",
+    "encodings",
+    "re",
+    "tomllib",
+    "venv",
+]
+DEPENDENCIES = [
+    "uvicorn",
+    "pydantic",
+    "fastapi",
+    "httpx",
+    "starlette",
+    "litellm",
+    "strands",
+    "agents",
+    "harbor",
+    "openai",
+    "anyio",
+    "rich",
+    "click",
+    "typer",
+    "yaml",
+]
 
 
 def compact(facts: dict, roots: tuple[str, ...]) -> dict:

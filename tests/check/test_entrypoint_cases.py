@@ -66,8 +66,24 @@ def test_every_rule_has_at_least_two_cases() -> None:
         for code in case.codes or ["ok"]:
             seen[code] = seen.get(code, 0) + 1
     assert len(CASES) >= 60
-    wanted = """no-workflow abstract-workflow multiple-workflows run-not-async bad-signature bad-init
-    import-error syntax-error unresolvable backend-mismatch hard-coded-provider-call removed-api
-    undeclared-dependency bad-component-reference server-started-at-import declared-component
-    unverified-method harbor-native""".split()
+    wanted = [
+        "no-workflow",
+        "abstract-workflow",
+        "multiple-workflows",
+        "run-not-async",
+        "bad-signature",
+        "bad-init",
+        "import-error",
+        "syntax-error",
+        "unresolvable",
+        "backend-mismatch",
+        "hard-coded-provider-call",
+        "removed-api",
+        "undeclared-dependency",
+        "bad-component-reference",
+        "server-started-at-import",
+        "declared-component",
+        "unverified-method",
+        "harbor-native",
+    ]
     assert {code: seen.get(code, 0) for code in wanted if seen.get(code, 0) < 2} == {}

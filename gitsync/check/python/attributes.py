@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import posixpath
 
-from gitsync.check.python import lineage
-from gitsync.check.python import calls, classes, expressions, making, reach
-from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python import calls, classes
+from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import REGISTRY, SYS_MODULES, SYS_PATH, Frame, Machine
 from gitsync.check.python.values import (
     FALSE,
@@ -22,11 +21,10 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
-    ListObj,
     Method,
     ModuleObj,
     Names,
-    Namespace,
+    Obj,
     Opaque,
     Partial,
     PathValue,
@@ -74,9 +72,7 @@ def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Val
             return _of_instance(m, frame, owner, obj, name, node)
         if isinstance(obj, FunctionObj):
             return _of_function(m, frame, owner, obj, name, node)
-        if name == "__class__":
-            return Ext(f"builtins.{'dict' if isinstance(obj, DictObj) else 'list'}", "c")
-        return Method(owner, name)
+        return _of_container(m, frame, owner, obj, name, node)
     if isinstance(owner, Super):
         return _of_super(m, frame, owner, name, node)
     if isinstance(owner, PathValue):
@@ -86,6 +82,31 @@ def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Val
     if isinstance(owner, TupleValue | Names | Coroutine):
         return Method(owner, name)
     return _of_wrapper(m, frame, owner, name, node)
+
+
+_KINDS: dict[str, type] = {
+    "list": list,
+    "set": set,
+    "frozenset": frozenset,
+    "tuple": tuple,
+    "dict": dict,
+}
+
+
+def _of_container(
+    m: Machine, frame: Frame, owner: Ref, obj: Obj, name: str, node: ast.AST
+) -> Value:
+    """A method of a list, set or dict; other names do not exist."""
+    kind = "dict" if isinstance(obj, DictObj) else getattr(obj, "kind", "")
+    if name == "__class__":
+        return Ext(f"builtins.{kind if kind in _KINDS else 'list'}", "c")
+    plain = kind in ("list", "dict", "set", "frozenset") and not (
+        isinstance(obj, DictObj) and obj.factory is not None
+    )
+    names = ("appendleft", "popleft", "extendleft", "rotate", "move_to_end")
+    if plain and not hasattr(_KINDS[kind], name) and name not in names:
+        raise m.error(frame, node, "AttributeError", f"a {kind} has no attribute '{name}'")
+    return Method(owner, name)
 
 
 def _of_opaque(m: Machine, frame: Frame, owner: Opaque, name: str, node: ast.AST) -> Value:
@@ -449,6 +470,3 @@ def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST
 
 
 # -- text, paths, identity, versions ---------------------------------------------------------
-
-
-__all__ = ["ListObj", "facts", "get", "put", "remove"]

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from typing import cast
 
-from gitsync.check.python import instances
-from gitsync.check.python import attributes, classes, containers, expressions, making, reach
-from gitsync.check.python.facts import BASES, HARBOR_BACKEND, LOCAL_BACKEND
+from gitsync.check.python import (
+    classes,
+    dynamic,
+    expressions,
+    instances,
+    reach,
+    standard,
+)
+from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
 from gitsync.check.python.machine import (
     MAX_DEPTH,
     BackendCall,
@@ -32,7 +39,6 @@ from gitsync.check.python.values import (
     InstanceObj,
     ListObj,
     Method,
-    ModuleObj,
     Opaque,
     Partial,
     Ref,
@@ -72,7 +78,7 @@ def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:
         else:
             kwrest = spread(m, frame, value, keywords, node) or kwrest
     if isinstance(function, Ext):
-        special = library.FRAME_CALLS.get(function.path)
+        special = dynamic.FRAME_CALLS.get(function.path)
         if special is not None:
             return special(m, frame, args, keywords, node)
     if isinstance(function, Ext | Opaque):
@@ -317,8 +323,7 @@ def run_function(
     m.at = at
     given: list[Value] = []
     if yields is not None:
-        collected = m.obj(yields)
-        assert isinstance(collected, ListObj)
+        collected = cast(ListObj, m.obj(yields))
         given = list(collected.items)
     return result, given
 
@@ -489,7 +494,7 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
     if isinstance(decorator, Ext | Opaque):
         library.notice(m, frame, decorator, [value], {}, None, node)
     if isinstance(decorator, Decorator):
-        return library.apply_decorator(m, frame, decorator, value, node)
+        return standard.apply_decorator(m, frame, decorator, value, node)
     if isinstance(decorator, Opaque):
         m.may_raise(m.place(frame, node))
         if component:
@@ -552,6 +557,3 @@ def record_backend(
             m.origin,
         )
     )
-
-
-__all__ = ["BASES", "ModuleObj", "attributes", "call", "decorate"]

@@ -15,12 +15,14 @@ from gitsync.check.python.machine import (
     SYS_MODULES,
     SYS_PATH,
     Machine,
+    Outcome,
     monotonic,
 )
 from gitsync.check.python.project import Project, normalised, read_project
 from gitsync.check.python.roles import Agreed, World, agree, assign_roles, examine
 from gitsync.check.python.source import LimitHit, Sources
 from gitsync.check.python.values import Const, ListObj, Namespace, Place, Value
+from gitsync.check.python.wiring import Wiring
 from gitsync.model import CheckOptions, EntrypointReport, Finding, Severity, Verdict
 from gitsync.text import printable
 from gitsync.tree import Tree
@@ -288,7 +290,7 @@ class Check:
         self._fatal_worlds(machine, worlds, path)
         report = warn.Context(self, machine, importer, worlds, oid, path, project, loaded)
         read = path in readable
-        wiring = warn.wiring_of(report) if read else warn.Wiring()
+        wiring = warn.wiring_of(report) if read else Wiring()
         assign_roles(machine, worlds, oid, path)
         agreed = {role: self._agree(machine, worlds, role) for role in ROLES}
         waived = warn.harbor(report, wiring, agreed)
@@ -317,7 +319,8 @@ class Check:
         if len(codes) > 1:
             return
         raised = worlds[0].raised
-        assert raised is not None
+        if raised is None:
+            return
         code = codes.pop()
         if raised.refused is not None:
             place = Place(raised.refused.path, raised.refused.line, raised.refused.column)
@@ -367,7 +370,7 @@ class Check:
         role: str,
         agreed: Agreed,
         report: warn.Context,
-        wiring: warn.Wiring,
+        wiring: Wiring,
         waived: set[str],
     ) -> None:
         kind = CLASS_NAMES[role]
@@ -516,11 +519,9 @@ def _lacking(machine: Machine, world: World, value: Value) -> str:
     return ", ".join(names) or "a method"
 
 
-def examine_failed(outcomes: list[object]) -> list[World]:
+def examine_failed(outcomes: list[Outcome]) -> list[World]:
     """Worlds of an import that failed before the entrypoint's own module existed."""
-    from gitsync.check.python.machine import Outcome
-
-    return [World(o.state, o.raised, {}) for o in outcomes if isinstance(o, Outcome) and o.raised]
+    return [World(o.state, o.raised, {}) for o in outcomes if o.raised]
 
 
 def _prepare(machine: Machine, folder: str) -> None:

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 
-from gitsync.check.python import subscripts
-from gitsync.check.python import storing
-from gitsync.check.python import comparing
-from gitsync.check.python import instances
-from gitsync.check.python import attributes, calls, classes, containers, expressions, making, reach
+from gitsync.check.python import (
+    attributes,
+    calls,
+    classes,
+    expressions,
+    instances,
+    making,
+    reach,
+    storing,
+)
 from gitsync.check.python.facts import BASES
-from gitsync.check.python.machine import REGISTRY, SYS_PATH, Frame, Machine
+from gitsync.check.python.machine import REGISTRY, Frame, Machine
 from gitsync.check.python.values import (
-    FALSE,
     NONE,
-    TRUE,
     ClassObj,
     Const,
-    Coroutine,
-    DictObj,
     Ext,
     InstanceObj,
-    ListObj,
-    Method,
-    Names,
     Namespace,
     Opaque,
-    PathValue,
     Ref,
     Super,
     TupleValue,
@@ -46,6 +42,7 @@ def class_method(
     keywords: dict[str, Value],
     node: ast.AST,
 ) -> Value:
+    """Call a built-in method of a class."""
     if name == "register":
         return register(m, frame, owner, args[0] if args else NONE, node)
     if name == "mro":
@@ -105,7 +102,7 @@ def super_method(
     is_meta = isinstance(obj, ClassObj) and Ext("builtins.type") in obj.mro
     if name == "__new__":
         if len(args) == 4 and (is_meta or classes.is_class(m, args[0])):
-            return _new_class(m, frame, args, keywords, node)
+            return new_class(m, frame, args, keywords, node)
         cls = args[0] if args else NONE
         if isinstance(cls, Ref):
             made = m.obj(cls)
@@ -153,7 +150,7 @@ def super_method(
     return Opaque()
 
 
-def _new_class(
+def new_class(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     """`type.__new__(meta, name, bases, namespace)` from inside a metaclass."""

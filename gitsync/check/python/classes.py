@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
+from typing import cast
 
-from gitsync.check.python import attributes, calls, expressions
+from gitsync.check.python import calls, expressions
 from gitsync.check.python.facts import BASES, facts
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
     ClassObj,
     Const,
-    Coroutine,
     Decorator,
     Ext,
     FunctionObj,
@@ -175,8 +175,7 @@ def suppressed_exceptions(manager: Value) -> tuple[Value, ...] | None:
 
 def abstract_names(m: Machine, ref: Ref) -> frozenset[str]:
     """`__abstractmethods__` as ABCMeta works it out when the class statement ends."""
-    cls = m.obj(ref)
-    assert isinstance(cls, ClassObj)
+    cls = cast(ClassObj, m.obj(ref))
     names = {k for k, v in cls.values.items() if is_abstract(m, v)}
     for base in cls.bases:
         inherited: frozenset[str] | tuple[str, ...] = ()
@@ -240,6 +239,3 @@ def is_abstract(m: Machine, value: Value) -> bool:
         "osmosis_ai.rollout.agent_workflow.AgentWorkflow.run",
         "osmosis_ai.rollout.grader.Grader.grade",
     )
-
-
-__all__ = ["Coroutine", "attributes", "build", "define", "touches"]

@@ -5,36 +5,19 @@ from __future__ import annotations
 import ast
 import posixpath
 
-from gitsync.check.python import calls, classes, expressions, making, reach
-from gitsync.check.python.facts import BASES, facts
-from gitsync.check.python.machine import REGISTRY, SYS_MODULES, SYS_PATH, Frame, Machine
+from gitsync.check.python import classes
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
-    FALSE,
-    NONE,
-    Alias,
-    Bound,
     ClassObj,
     Const,
-    Coroutine,
-    Decorator,
-    DictObj,
     Ext,
-    FunctionObj,
     InstanceObj,
-    ListObj,
-    Method,
-    ModuleObj,
-    Names,
-    Namespace,
     Opaque,
-    Partial,
     PathValue,
     Ref,
-    Super,
     TupleValue,
     Unknown,
     Value,
-    Wrapped,
 )
 
 
@@ -50,9 +33,13 @@ def as_text(m: Machine, value: Value) -> str | None:
         if isinstance(obj, InstanceObj) and classes.class_attribute(m, obj.cls, "__str__") is None:
             cls = m.obj(obj.cls) if isinstance(obj.cls, Ref) else None
             inner = obj.values.get("value")
-            if isinstance(cls, ClassObj) and classes.is_enum(cls) and isinstance(inner, Const):
-                if Ext("enum.StrEnum") in cls.mro:
-                    return str(inner.value)
+            if (
+                isinstance(cls, ClassObj)
+                and classes.is_enum(cls)
+                and isinstance(inner, Const)
+                and Ext("enum.StrEnum") in cls.mro
+            ):
+                return str(inner.value)
     return None
 
 

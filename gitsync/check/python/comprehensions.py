@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
-from gitsync.check.python import expressions
-from gitsync.check.python import attributes, calls, classes, containers, reach
-from gitsync.check.python.machine import Frame, Kind, Machine, Raised
-from gitsync.check.python.scopes import owned
+from gitsync.check.python import containers, expressions
+from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    Alias,
-    ClassObj,
-    Const,
-    Coroutine,
     DictObj,
-    Ext,
-    FunctionObj,
-    InstanceObj,
     Lazy,
-    ListObj,
-    ModuleObj,
-    Names,
-    Namespace,
-    Opaque,
-    PathValue,
-    Ref,
     Scope,
-    TupleValue,
-    Unknown,
     Value,
 )
 
@@ -95,6 +73,7 @@ def _comprehend(
 
 
 def list_comp(m: Machine, frame: Frame, node: ast.ListComp) -> Value:
+    """A list comprehension, evaluated at once."""
     items: list[Value] = []
     more = _comprehend(m, frame, node, lambda f: items.append(expressions.evaluate(m, f, node.elt)))
     return containers.comprehended(m, frame, items, more, "list", node)
@@ -107,8 +86,7 @@ def generator(m: Machine, frame: Frame, node: ast.GeneratorExp) -> Value:
 
 def run_lazy(m: Machine, value: Lazy) -> tuple[list[Value], Value | None]:
     """The items of a generator expression."""
-    node, frame = value.node, value.frame
-    assert isinstance(node, ast.GeneratorExp) and isinstance(frame, Frame)
+    node, frame = cast(ast.GeneratorExp, value.node), cast(Frame, value.frame)
     items: list[Value] = []
 
     def emit(inner: Frame) -> None:
@@ -120,12 +98,14 @@ def run_lazy(m: Machine, value: Lazy) -> tuple[list[Value], Value | None]:
 
 
 def set_comp(m: Machine, frame: Frame, node: ast.SetComp) -> Value:
+    """A set comprehension, evaluated at once."""
     items: list[Value] = []
     more = _comprehend(m, frame, node, lambda f: items.append(expressions.evaluate(m, f, node.elt)))
     return containers.comprehended(m, frame, items, more, "set", node)
 
 
 def dict_comp(m: Machine, frame: Frame, node: ast.DictComp) -> Value:
+    """A dict comprehension, evaluated at once."""
     obj = DictObj({})
 
     def emit(inner: Frame) -> None:
@@ -137,3 +117,14 @@ def dict_comp(m: Machine, frame: Frame, node: ast.DictComp) -> Value:
         obj.rest = containers.blurred(m, frame, values, node)
         obj.items = {}
     return m.new(obj)
+
+
+def evaluate(m: Machine, frame: Frame, node: ast.expr) -> Value:
+    """The value of any comprehension."""
+    if isinstance(node, ast.ListComp):
+        return list_comp(m, frame, node)
+    if isinstance(node, ast.SetComp):
+        return set_comp(m, frame, node)
+    if isinstance(node, ast.DictComp):
+        return dict_comp(m, frame, node)
+    return generator(m, frame, cast(ast.GeneratorExp, node))

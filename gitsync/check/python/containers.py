@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, cast
 
-from gitsync.check.python import comparing
-from gitsync.check.python import comprehensions
-from gitsync.check.python import attributes, calls, classes, expressions, reach
+from gitsync.check.python import (
+    calls,
+    classes,
+    comparing,
+    comprehensions,
+    reach,
+)
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
-    NONE,
-    UNBOUND,
-    Alias,
     ClassObj,
     Const,
     Coroutine,
@@ -27,7 +28,6 @@ from gitsync.check.python.values import (
     Namespace,
     Opaque,
     PathValue,
-    Place,
     Ref,
     TupleValue,
     Unknown,
@@ -129,13 +129,15 @@ def known_items(
         if isinstance(obj, ListObj):
             items = list(obj.items)
             if obj.kind == "iterator":
-                changed = m.state.change(value.oid)
-                assert isinstance(changed, ListObj)
+                changed = cast(ListObj, m.state.change(value.oid))
                 changed.items = []
-            if obj.kind in ("set", "frozenset") and len(items) > 1:
-                # The order of a set is not known; classes in it are tried in both ends' order.
-                if any(reach.touches(m.state, i) for i in items):
-                    return [], blurred(m, frame, items, node)
+            # The order of a set is not known; classes in it are tried in both ends' order.
+            if (
+                obj.kind in ("set", "frozenset")
+                and len(items) > 1
+                and any(reach.touches(m.state, i) for i in items)
+            ):
+                return [], blurred(m, frame, items, node)
             return [m.concrete(i) for i in items], obj.rest
         if isinstance(obj, DictObj):
             keys = list(obj.items)
@@ -161,9 +163,8 @@ def combine(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | 
     if isinstance(op, ast.Add):
         if isinstance(left, TupleValue) and isinstance(right, TupleValue):
             return TupleValue(left.items + right.items)
-        pair = (_list(m, left), _list(m, right))
-        if pair[0] is not None and pair[1] is not None:
-            a, b = pair
+        a, b = _list(m, left), _list(m, right)
+        if a is not None and b is not None:
             return m.list_of([*a.items, *b.items], a.kind, a.rest or b.rest)
     if isinstance(op, ast.Mult):
         for seq, times in ((left, right), (right, left)):
@@ -207,8 +208,7 @@ def update_in_place(m: Machine, owner: Ref, op: ast.operator, value: Value) -> b
     if not isinstance(op, ast.BitOr):
         return False
     if isinstance(obj, DictObj):
-        changed = m.state.change(owner.oid)
-        assert isinstance(changed, DictObj)
+        changed = cast(DictObj, m.state.change(owner.oid))
         absorb(m, changed, value)
         return True
     return False
@@ -268,9 +268,12 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
         except TypeError:
             return None
     if isinstance(owner, Names):
-        if isinstance(item, Const) and isinstance(item.value, str):
-            if m.space(owner.oid).taint is None:
-                return m.read(owner.oid, item.value) is not None
+        if (
+            isinstance(item, Const)
+            and isinstance(item.value, str)
+            and m.space(owner.oid).taint is None
+        ):
+            return m.read(owner.oid, item.value) is not None
         return None
     items: list[Value] | None = None
     rest: Value | None = None
@@ -298,6 +301,3 @@ def constant(value: Any) -> Value:
     if isinstance(value, tuple):
         return TupleValue(tuple(constant(v) for v in value))
     return Const(value)
-
-
-__all__ = ["NONE", "UNBOUND", "Place", "item", "known_items"]

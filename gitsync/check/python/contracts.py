@@ -149,10 +149,13 @@ def _decorator_place(home: object, name: str, default: Place) -> Place:
     node = home.node if isinstance(home, ClassObj) else None
     if isinstance(node, ast.ClassDef) and isinstance(home, ClassObj):
         for stmt in reversed(node.body):
-            if isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef) and stmt.name == name:
-                if stmt.decorator_list:
-                    first = stmt.decorator_list[0]
-                    return Place(home.place.path, first.lineno, first.col_offset + 1)
+            if (
+                isinstance(stmt, ast.FunctionDef | ast.AsyncFunctionDef)
+                and stmt.name == name
+                and stmt.decorator_list
+            ):
+                first = stmt.decorator_list[0]
+                return Place(home.place.path, first.lineno, first.col_offset + 1)
     return default
 
 
@@ -247,9 +250,9 @@ def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
         if isinstance(value, Ref):
             function = m.obj(value)
             if isinstance(function, FunctionObj):
-                if not accepts_one(function, bound):
-                    out.append(Breach("bad-init", _function_place(function), obj.qualname, reason))
-                elif name == "__init__" and (function.is_async or function.is_generator):
+                if not accepts_one(function, bound) or (
+                    name == "__init__" and (function.is_async or function.is_generator)
+                ):
                     out.append(Breach("bad-init", _function_place(function), obj.qualname, reason))
             elif isinstance(function, InstanceObj | ClassObj):
                 continue

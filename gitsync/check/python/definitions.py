@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable
 from typing import Any
 
-from gitsync.check.python import expressions
-from gitsync.check.python import comprehensions
-from gitsync.check.python import attributes, calls, classes, containers, reach
-from gitsync.check.python.machine import Frame, Kind, Machine, Raised
+from gitsync.check.python import (
+    calls,
+    classes,
+    expressions,
+)
+from gitsync.check.python.machine import Frame, Machine, Raised
 from gitsync.check.python.scopes import owned
 from gitsync.check.python.values import (
-    FALSE,
     NONE,
-    TRUE,
-    Alias,
     ClassObj,
     Const,
     Coroutine,
     DictObj,
-    Ext,
     FunctionObj,
     InstanceObj,
-    Lazy,
     ListObj,
     ModuleObj,
-    Names,
-    Namespace,
     Opaque,
-    PathValue,
     Ref,
     Scope,
     TupleValue,

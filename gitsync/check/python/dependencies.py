@@ -79,7 +79,7 @@ def _type_checking(node: ast.expr) -> bool:
 
 
 def brought(project: Project) -> tuple[set[str], set[str], bool]:
-    """Declared distributions (those of the SDK's extras too), its extras, whether the SDK is there."""
+    """Declared distributions (with those of the SDK's extras), its extras, whether it is there."""
     declared: set[str] = set()
     extras: set[str] = set()
     has_sdk = False

@@ -5,16 +5,21 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-from gitsync.check.python import subscripts
-from gitsync.check.python import comparing
-from gitsync.check.python import instances
-from gitsync.check.python import definitions
-from gitsync.check.python import comprehensions
-from gitsync.check.python import attributes, calls, classes, containers, reach
-from gitsync.check.python.machine import Frame, Kind, Machine, Raised
-from gitsync.check.python.scopes import owned
+from gitsync.check.python import (
+    attributes,
+    calls,
+    classes,
+    comparing,
+    comprehensions,
+    containers,
+    definitions,
+    instances,
+    reach,
+    subscripts,
+)
+from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
     FALSE,
     NONE,
@@ -27,11 +32,8 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
-    Lazy,
     ListObj,
     ModuleObj,
-    Names,
-    Namespace,
     Opaque,
     PathValue,
     Ref,
@@ -452,6 +454,10 @@ def _call(m: Machine, frame: Frame, node: ast.Call) -> Value:
     return calls.evaluate_call(m, frame, node)
 
 
+def _comprehension(m: Machine, frame: Frame, node: ast.expr) -> Value:
+    return comprehensions.evaluate(m, frame, node)
+
+
 def _lambda(m: Machine, frame: Frame, node: ast.Lambda) -> Value:
     return definitions.make_function(m, frame, node)
 
@@ -502,8 +508,7 @@ def _yield_from(m: Machine, frame: Frame, node: ast.YieldFrom) -> Value:
 def _give(m: Machine, frame: Frame, values: list[Value]) -> None:
     """A generator hands values to its consumer."""
     if frame.yields is not None:
-        collected = m.state.change(frame.yields)
-        assert isinstance(collected, ListObj)
+        collected = cast(ListObj, m.state.change(frame.yields))
         collected.items.extend(values)
 
 
@@ -572,9 +577,8 @@ _RULES: dict[type[ast.expr], Callable[[Machine, Frame, Any], Value]] = {
     ast.Yield: _yield,
     ast.YieldFrom: _yield_from,
     ast.Starred: _starred,
-    ast.ListComp: comprehensions.list_comp,
-    ast.GeneratorExp: comprehensions.generator,
-    ast.SetComp: comprehensions.set_comp,
-    ast.DictComp: comprehensions.dict_comp,
+    ast.ListComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.DictComp: _comprehension,
 }
-__all__ = ["Kind", "Namespace", "Names", "evaluate", "truth"]

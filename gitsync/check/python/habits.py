@@ -3,47 +3,31 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from gitsync.check.python import warn
-from gitsync.check.python import lineage
-from gitsync.check.python import classes, dependencies, policy, wiring
+from gitsync.check.python import classes, policy, warn
 from gitsync.check.python.facts import (
-    BASES,
-    CREATE_SERVER,
-    HARBOR_BACKEND,
-    LOCAL_BACKEND,
     METHODS,
-    facts,
 )
-from gitsync.check.python.imports import Importer
-from gitsync.check.python.machine import BackendCall, Machine
-from gitsync.check.python.project import Project
-from gitsync.check.python.roles import Agreed, World
+from gitsync.check.python.roles import World
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.values import (
-    NONE,
     ClassObj,
-    Const,
     FunctionObj,
     ModuleObj,
     Place,
     Ref,
-    Value,
     Wrapped,
 )
-from gitsync.check.python.wiring import WORDS, Wiring
 from gitsync.model import Severity
 
 if TYPE_CHECKING:
-    from gitsync.check.python.check import Check
+    pass
 
 
 def _methods(world: World, cls: Ref) -> list[FunctionObj]:
     """The functions in the class and its local bases."""
-    obj = world.state.heap[cls.oid]
-    assert isinstance(obj, ClassObj)
+    obj = cast(ClassObj, world.state.heap[cls.oid])
     out: list[FunctionObj] = []
     for part in (cls, *obj.mro):
         other = world.state.heap.get(part.oid) if isinstance(part, Ref) else None
@@ -59,6 +43,7 @@ def _methods(world: World, cls: Ref) -> list[FunctionObj]:
 
 
 def removed(context: warn.Context, world: World, cls: Ref, role: str) -> None:
+    """Warn about API that the SDK no longer has."""
     calls_only = {"get_samples", "set_sample_reward"}
     for function in _methods(world, cls):
         args = function.node.args
@@ -73,9 +58,12 @@ def removed(context: warn.Context, world: World, cls: Ref, role: str) -> None:
                     name = node.attr
             elif isinstance(node, ast.Attribute) and node.attr == "register_sample_source":
                 name = node.attr
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                if node.func.id == "register_sample_source":
-                    name = node.func.id
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "register_sample_source"
+            ):
+                name = node.func.id
             if name:
                 context.check.add(
                     "removed-api",
@@ -88,6 +76,7 @@ def removed(context: warn.Context, world: World, cls: Ref, role: str) -> None:
 
 
 def reward(context: warn.Context, world: World, cls: Ref) -> None:
+    """Warn about a grader that never sets a reward."""
     machine = context.machine
     machine.state = world.state
     for _, found in machine.branches(
@@ -133,7 +122,6 @@ def _sets_reward(world: World, start: FunctionObj, cls: Ref) -> bool:
                 names.add(node.id)
             elif isinstance(node, ast.Constant) and node.value == "set_reward":
                 return True
-        module = world.state.heap.get(function.module)
         spaces = [world.state.heap.get(oid) for oid in (*function.closure, function.module)]
         for name in names:
             if name in methods:
@@ -150,12 +138,13 @@ def _sets_reward(world: World, start: FunctionObj, cls: Ref) -> bool:
                         )
                         if isinstance(reached, FunctionObj) and reached.name in names:
                             pending.append(reached)
-                elif isinstance(target, ClassObj) and target is not module:
+                elif isinstance(target, ClassObj) and isinstance(value, Ref):
                     pending += _methods(world, value)
     return False
 
 
 def policy_calls(context: warn.Context, world: World, cls: Ref) -> None:
+    """Warn about calls that bypass the rollout's own policy."""
     try:
         found = policy.findings(context.machine, world.state, cls, context.oid, context.path)
     except LimitHit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import cast
 
 from gitsync.check.python import statements
 from gitsync.check.python.attributes import SPECIAL
@@ -688,8 +689,7 @@ class Importer:
 
     def _search_path(self) -> tuple[list[str], Value | None]:
         """The local folders on `sys.path`, and what makes it uncertain."""
-        obj = self.m.obj(Ref(SYS_PATH))
-        assert isinstance(obj, ListObj)
+        obj = cast(ListObj, self.m.obj(Ref(SYS_PATH)))
         folders: list[str] = []
         doubt = obj.rest
         for item in obj.items:
@@ -830,8 +830,7 @@ class Importer:
         for outcome in self.execute(state, ref, path):
             m.state = outcome.state
             if outcome.raised is not None:
-                target = outcome.state.change(SYS_MODULES)
-                assert isinstance(target, Namespace)
+                target = cast(Namespace, outcome.state.change(SYS_MODULES))
                 target.values.pop(name, None)
                 out.append((outcome.state, outcome.raised))
                 continue
@@ -848,10 +847,43 @@ class Importer:
 
 
 _SDK_OWN = frozenset(
-    """pydantic pydantic_core fastapi starlette uvicorn httpx anyio typer rich click dotenv certifi
-    keyring cryptography questionary prompt_toolkit packaging opentelemetry litellm strands agents
-    harbor fsspec orjson aiohttp multidict urllib3 mcp jwt yaml toml platformdirs pyarrow
-    typing_extensions annotated_types""".split()
+    [
+        "pydantic",
+        "pydantic_core",
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "httpx",
+        "anyio",
+        "typer",
+        "rich",
+        "click",
+        "dotenv",
+        "certifi",
+        "keyring",
+        "cryptography",
+        "questionary",
+        "prompt_toolkit",
+        "packaging",
+        "opentelemetry",
+        "litellm",
+        "strands",
+        "agents",
+        "harbor",
+        "fsspec",
+        "orjson",
+        "aiohttp",
+        "multidict",
+        "urllib3",
+        "mcp",
+        "jwt",
+        "yaml",
+        "toml",
+        "platformdirs",
+        "pyarrow",
+        "typing_extensions",
+        "annotated_types",
+    ]
 )
 
 

@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from typing import cast
 
-from gitsync.check.python import subscripts
-from gitsync.check.python import calls
-from gitsync.check.python import attributes, classes, containers, expressions, making, reach
-from gitsync.check.python.facts import BASES, HARBOR_BACKEND, LOCAL_BACKEND
-from gitsync.check.python.machine import (
-    MAX_DEPTH,
-    BackendCall,
-    Frame,
-    Kind,
-    Machine,
-    Outcome,
-    Raised,
+from gitsync.check.python import (
+    calls,
+    classes,
+    containers,
+    expressions,
+    making,
+    reach,
+    subscripts,
 )
-from gitsync.check.python.scopes import owned
+from gitsync.check.python.machine import (
+    Frame,
+    Machine,
+)
 from gitsync.check.python.values import (
     NONE,
-    Alias,
-    Bound,
     ClassObj,
     Const,
-    Coroutine,
     Decorator,
     DictObj,
     Ext,
     FunctionObj,
     InstanceObj,
-    ListObj,
-    Method,
-    ModuleObj,
     Opaque,
-    Partial,
     Ref,
-    Scope,
-    Super,
     TupleValue,
     Unknown,
     Value,
@@ -61,9 +51,12 @@ def iterate_instance(
         return [], m.unknown(frame, node, "an object that holds a component is iterated over")
     if isinstance(obj.cls, Ref):
         cls = m.obj(obj.cls)
-        if isinstance(cls, ClassObj) and all(isinstance(p, Ref) for p in cls.mro):
-            if classes.class_attribute(m, obj.cls, "__getitem__") is None:
-                raise m.error(frame, node, "TypeError", "this object cannot be iterated over")
+        if (
+            isinstance(cls, ClassObj)
+            and all(isinstance(p, Ref) for p in cls.mro)
+            and classes.class_attribute(m, obj.cls, "__getitem__") is None
+        ):
+            raise m.error(frame, node, "TypeError", "this object cannot be iterated over")
     return [], Opaque()
 
 
@@ -167,7 +160,7 @@ def _constructor_part(m: Machine, ref: Ref, name: str) -> Value | None:
 def _dataclass_init(
     m: Machine,
     frame: Frame,
-    made: Value,
+    made: Ref,
     init: Decorator,
     args: list[Value],
     keywords: dict[str, Value],
@@ -175,12 +168,10 @@ def _dataclass_init(
     rest: Value | None,
     kwrest: Value | None,
 ) -> None:
-    assert isinstance(made, Ref)
     positional: list[str] = []
     required: set[str] = set()
     for name, flags in init.parts:
-        assert isinstance(flags, TupleValue)
-        needs, only = flags.items
+        needs, only = cast(TupleValue, flags).items
         if only != Const(True):
             positional.append(name)
         if needs == Const(True):
@@ -258,7 +249,10 @@ def _enum_member(
     ]
     for member in members:
         obj = m.obj(member)
-        if isinstance(obj, InstanceObj) and args:
-            if containers.equal(m, obj.values.get("value", NONE), args[0]):
-                return member
+        if (
+            isinstance(obj, InstanceObj)
+            and args
+            and containers.equal(m, obj.values.get("value", NONE), args[0])
+        ):
+            return member
     return subscripts.pick_any(m, frame, list(members), node)

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from gitsync.check.python import calls, classes, expressions, reach
-from gitsync.check.python.facts import BASES, facts
-from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
-from gitsync.check.python.scopes import owned
-from gitsync.check.python.state import State
+from gitsync.check.python.facts import facts
+from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
     Alias,
-    Bound,
     ClassObj,
-    Const,
-    Decorator,
-    DictObj,
     Ext,
-    FunctionObj,
     InstanceObj,
     Opaque,
-    Place,
     Ref,
-    Scope,
     TupleValue,
     Unknown,
     Value,
-    Wrapped,
 )
 
 
@@ -38,9 +27,7 @@ def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -
         if isinstance(base, Alias):
             origin = base.origin
             if origin == Ext("typing.Generic") and any(
-                isinstance(b, Alias)
-                and b is not base
-                and b.origin != Ext("typing.Generic")
+                (isinstance(b, Alias) and b is not base and b.origin != Ext("typing.Generic"))
                 or b == Ext("typing.Protocol")
                 for b in bases[bases.index(base) + 1 :]
             ):
@@ -216,7 +203,10 @@ def check_bases(
             m.doubt(m.unknown(frame, node, reason))
     for part in cls.meta:
         obj2 = m.obj(part) if isinstance(part, Ref) else None
-        if isinstance(obj2, ClassObj) and "__subclasscheck__" in obj2.values:
-            if any(reach.is_component(m.state, b) for b in bases):
-                reason = "the metaclass decides what its subclasses are"
-                m.doubt(m.unknown(frame, node, reason))
+        if (
+            isinstance(obj2, ClassObj)
+            and "__subclasscheck__" in obj2.values
+            and any(reach.is_component(m.state, b) for b in bases)
+        ):
+            reason = "the metaclass decides what its subclasses are"
+            m.doubt(m.unknown(frame, node, reason))

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 
-from gitsync.check.python import statements
-from gitsync.check.python import definitions
-from gitsync.check.python import classes, expressions, making, patterns, reach, targets
+from gitsync.check.python import (
+    expressions,
+    reach,
+    statements,
+    targets,
+)
 from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
-from gitsync.check.python.scopes import simple
 from gitsync.check.python.state import State, covered, merge
 from gitsync.check.python.values import (
-    NONE,
     Opaque,
-    Ref,
     Unknown,
     Value,
 )
-
 
 MAX_PASSES = 20_000
 
@@ -27,8 +25,8 @@ MAX_PASSES = 20_000
 UNKNOWN_PASSES = 3
 
 
-def while_statement(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.While)
+def while_statement(m: Machine, frame: Frame, state: State, node: ast.While) -> list[Outcome]:
+    """`while`, in every world that reaches it."""
     out: list[Outcome] = []
     exits: list[Outcome] = []
     forked = False
@@ -68,8 +66,10 @@ def while_statement(m: Machine, frame: Frame, state: State, node: ast.stmt) -> l
     return m.join(out)
 
 
-def for_statement(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.For | ast.AsyncFor)
+def for_statement(
+    m: Machine, frame: Frame, state: State, node: ast.For | ast.AsyncFor
+) -> list[Outcome]:
+    """`for`: known items one by one, then any number of unknown ones."""
     out: list[Outcome] = []
     exits: list[Outcome] = []
 

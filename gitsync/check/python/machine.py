@@ -1,8 +1,8 @@
 """The abstract machine: runs statements over possible worlds and keeps the budget.
 
 Expressions are evaluated in direct style against `machine.state`. Where something is undecided they
-call `choose`; `branches` then runs the same code once per alternative, each from the world as it was
-before. Statements work on lists of worlds, which are joined again where that loses nothing.
+call `choose`; `branches` then runs the same code once per alternative, each from the world as it
+was before. Statements work on lists of worlds, which are joined again where that loses nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gitsync.check.python.facts import facts
 from gitsync.check.python.source import LimitHit, Refused, Sources
@@ -231,22 +231,19 @@ class Machine:
 
     def space(self, oid: int) -> Namespace:
         """A namespace, to be read only."""
-        found = self.state.heap[oid]
-        assert isinstance(found, Namespace)
+        found = cast(Namespace, self.state.heap[oid])
         return found
 
     def store(self, oid: int, name: str, value: Value) -> None:
         """Bind a name in a namespace."""
-        target = self.state.change(oid)
-        assert isinstance(target, Namespace)
+        target = cast(Namespace, self.state.change(oid))
         target.values[name] = value
         if type(target) is ModuleObj:
             target.places[name] = self.at
 
     def taint(self, oid: int, cause: Unknown) -> None:
         """Anything in this namespace may have been bound anew."""
-        target = self.state.change(oid)
-        assert isinstance(target, Namespace)
+        target = cast(Namespace, self.state.change(oid))
         if target.taint is None:
             target.taint = cause
 
@@ -273,9 +270,12 @@ class Machine:
         self.state.path = (*self.state.path, (place, pick, text))
         return pick
 
+    def _here(self) -> Trail:
+        """The choices of the code that is being run; there always are some where code runs."""
+        return cast(Trail, self.trail)
+
     def _next(self, count: int, place: Place) -> int:
-        trail = self.trail
-        assert trail is not None
+        trail = self._here()
         if trail.cursor < len(trail.script):
             pick = trail.script[trail.cursor]
         else:
@@ -299,8 +299,7 @@ class Machine:
 
     def pick_outcome(self, run: Callable[[], list[Outcome]], place: Place) -> Outcome:
         """Run code that ends in several worlds and go on in one of them; all are tried."""
-        trail = self.trail
-        assert trail is not None
+        trail = self._here()
         key = tuple(trail.script[: trail.cursor])
         known = trail.memo.get(key) if trail.cursor < len(trail.script) else None
         if known is None:
@@ -353,8 +352,7 @@ class Machine:
                 runs += 1
                 if not pending:
                     break
-                base = trail.base
-                assert base is not None
+                base = cast(State, trail.base)
                 if runs >= MAX_RUNS:
                     if self.overflow is None:
                         self.overflow = self.at
@@ -451,8 +449,7 @@ class Machine:
     def load(self, frame: Frame, name: str, node: ast.AST) -> Value:
         """The value of a name, as Python would look it up."""
         if frame.scope is not None:
-            scope = self.state.heap[frame.scope]
-            assert isinstance(scope, Scope)
+            scope = cast(Scope, self.state.heap[frame.scope])
             if name in scope.declared_global:
                 return self._load_global(frame, name, node)
             if name not in scope.declared_nonlocal:
@@ -469,8 +466,7 @@ class Machine:
                         f"the local name '{name}' is not bound yet",
                     )
         for oid in frame.closure:
-            outer = self.state.heap[oid]
-            assert isinstance(outer, Scope)
+            outer = cast(Scope, self.state.heap[oid])
             if outer.kind == "class":
                 continue
             if name in outer.declared_global:
@@ -509,8 +505,7 @@ class Machine:
             return found
         where = found.place or self.place(frame, node)
         value = found.options[self.choose(len(found.options), where, name)]
-        target = self.state.change(oid)
-        assert isinstance(target, Namespace)
+        target = cast(Namespace, self.state.change(oid))
         if value is UNBOUND or value == UNBOUND:
             target.values.pop(name, None)
             return self.load(frame, name, node)
@@ -522,8 +517,7 @@ class Machine:
         found = self.space(oid).values.get(name)
         if isinstance(found, Union):
             found = found.options[self.choose(len(found.options), found.place or self.at, name)]
-            target = self.state.change(oid)
-            assert isinstance(target, Namespace)
+            target = cast(Namespace, self.state.change(oid))
             if found == UNBOUND:
                 target.values.pop(name)
                 return None
@@ -545,14 +539,12 @@ class Machine:
         """The namespace that an assignment to `name` would change."""
         if frame.scope is None:
             return frame.module
-        scope = self.state.heap[frame.scope]
-        assert isinstance(scope, Scope)
+        scope = cast(Scope, self.state.heap[frame.scope])
         if name in scope.declared_global:
             return frame.module
         if name in scope.declared_nonlocal:
             for oid in frame.closure:
-                outer = self.state.heap[oid]
-                assert isinstance(outer, Scope)
+                outer = cast(Scope, self.state.heap[oid])
                 if outer.kind != "class" and name in outer.locals:
                     return oid
         return frame.scope
@@ -568,8 +560,7 @@ class Machine:
             raise self.error(frame, node, "NameError", f"the name '{name}' is not defined")
         if isinstance(value, Union):
             self._settle(oid, name, value, frame, node)
-        target = self.state.change(oid)
-        assert isinstance(target, Namespace)
+        target = cast(Namespace, self.state.change(oid))
         target.values.pop(name, None)
 
     # -- exceptions --------------------------------------------------------------------------
@@ -598,6 +589,9 @@ def _raise_key(outcome: Outcome) -> object:
         found = outcome.state.heap.get(value.oid)
         value = found.cls if isinstance(found, InstanceObj) else value
     return (value, raised.implicit, None if raised.implicit else raised.place, raised.refused)
+
+
+type Rule = Callable[["Machine", Frame, list[Value], dict[str, Value], ast.AST], Value]
 
 
 def builtin(name: str, kind: str) -> Value:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from typing import cast
 
-from gitsync.check.python import definitions
-from gitsync.check.python import lineage
-from gitsync.check.python import calls, classes, expressions, reach
+from gitsync.check.python import calls, classes, definitions, expressions, lineage, reach
 from gitsync.check.python.facts import BASES, facts
 from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
 from gitsync.check.python.scopes import owned
@@ -35,12 +34,10 @@ from gitsync.check.python.values import (
 ANNOTATIONS = "\0annotations"
 
 
-KEYWORD_ONLY = "\0kw_only"
-
-
 def note_annotation(m: Machine, frame: Frame, node: ast.AnnAssign, value: Value | None) -> None:
     """Remember an annotated name of a class body, for `dataclass`."""
-    assert isinstance(node.target, ast.Name) and frame.scope is not None
+    if not isinstance(node.target, ast.Name) or frame.scope is None:
+        return
     text = ast.unparse(node.annotation)
     scope = m.space(frame.scope)
     old = scope.values.get(ANNOTATIONS)
@@ -161,8 +158,7 @@ def _finish(
         if isinstance(value, Ref):
             made = m.obj(value)
             if isinstance(made, ClassObj):
-                inside = m.state.change(scope.oid)
-                assert isinstance(inside, Scope)
+                inside = cast(Scope, m.state.change(scope.oid))
                 inside.class_ref = value
         for decorator, where in zip(
             reversed(decorators), reversed(node.decorator_list), strict=True
@@ -194,9 +190,13 @@ def build(
         if isinstance(base, Unknown):
             return base
         if isinstance(base, Opaque | Ext):
-            if isinstance(base, Ext) and base.kind == "v" and not facts().is_class(base.path):
-                if base.path.startswith("builtins."):
-                    raise m.error(frame, node, "TypeError", "a base of the class is no class")
+            if (
+                isinstance(base, Ext)
+                and base.kind == "v"
+                and not facts().is_class(base.path)
+                and base.path.startswith("builtins.")
+            ):
+                raise m.error(frame, node, "TypeError", "a base of the class is no class")
             continue
         if not isinstance(base, Ref) or not isinstance(m.obj(base), ClassObj):
             if isinstance(base, Ref) and isinstance(m.obj(base), InstanceObj):
@@ -231,11 +231,12 @@ def _by_metaclass(
     first = meta[0]
     for part in meta:
         obj = m.obj(part) if isinstance(part, Ref) else None
-        if isinstance(obj, ClassObj) and (
-            {"__prepare__", "__call__", "__getattribute__"} & set(obj.values)
+        if (
+            isinstance(obj, ClassObj)
+            and ({"__prepare__", "__call__", "__getattribute__"} & set(obj.values))
+            and "__prepare__" in obj.values
         ):
-            if "__prepare__" in obj.values:
-                return m.unknown(frame, node, "the metaclass prepares its own namespace")
+            return m.unknown(frame, node, "the metaclass prepares its own namespace")
     space = DictObj({Const(k): v for k, v in values.items()})
     args: list[Value] = [Const(name), TupleValue(tuple(bases)), m.new(space)]
     new = _meta_lookup(m, meta, "__new__")
@@ -308,8 +309,7 @@ def create(
                 if method is not None:
                     calls.call(m, frame, calls.bind(m, method, value), [ref, Const(key)], {}, node)
     if _is_abc(cls):
-        changed = m.state.change(ref.oid)
-        assert isinstance(changed, ClassObj)
+        changed = cast(ClassObj, m.state.change(ref.oid))
         changed.abstract = classes.abstract_names(m, ref)
     _init_subclass(m, frame, ref, keywords, node)
     return ref
@@ -333,8 +333,7 @@ def _text(value: Value | None) -> str | None:
 
 def _make_members(m: Machine, ref: Ref) -> None:
     """The members of an enum become instances of it."""
-    cls = m.state.change(ref.oid)
-    assert isinstance(cls, ClassObj)
+    cls = cast(ClassObj, m.state.change(ref.oid))
     for key, value in list(cls.values.items()):
         if key.startswith("_") or isinstance(value, Wrapped | Bound):
             continue
@@ -349,8 +348,7 @@ def _init_subclass(
     m: Machine, frame: Frame, ref: Ref, keywords: dict[str, Value], node: ast.AST
 ) -> None:
     """Call the parent's `__init_subclass__`."""
-    cls = m.obj(ref)
-    assert isinstance(cls, ClassObj)
+    cls = cast(ClassObj, m.obj(ref))
     for part in cls.mro:
         if isinstance(part, Ref):
             obj = m.obj(part)
@@ -376,8 +374,7 @@ def apply_dataclass(
     m: Machine, frame: Frame, ref: Ref, options: dict[str, Value], node: ast.AST
 ) -> Value:
     """`@dataclass`: a generated constructor, and the abstract methods worked out anew."""
-    cls = m.state.change(ref.oid)
-    assert isinstance(cls, ClassObj)
+    cls = cast(ClassObj, m.state.change(ref.oid))
     fields: dict[str, tuple[str, bool, bool]] = {}
     for part in reversed(cls.mro):
         obj = m.obj(part) if isinstance(part, Ref) else None
@@ -387,8 +384,8 @@ def apply_dataclass(
     annotations = cls.values.get(ANNOTATIONS)
     own: list[str] = []
     for entry in annotations.items if isinstance(annotations, TupleValue) else ():
-        assert isinstance(entry, TupleValue)
-        name, text = (p.value if isinstance(p, Const) else "" for p in entry.items)
+        parts = cast(TupleValue, entry).items
+        name, text = (p.value if isinstance(p, Const) else "" for p in parts)
         head = str(text).split("[")[0].rpartition(".")[2].strip("\"' ")
         if head == "ClassVar":
             continue
@@ -399,16 +396,16 @@ def apply_dataclass(
         required = default is None
         only = keyword_only
         if isinstance(default, Decorator) and default.name == "field":
-            parts = dict(default.parts)
-            if parts.get("init") == Const(False):
+            given = dict(default.parts)
+            if given.get("init") == Const(False):
                 fields.pop(str(name), None)
                 own.append(str(name))
                 continue
-            required = not ({"default", "default_factory"} & set(parts))
-            if "kw_only" in parts:
-                only = parts["kw_only"] == Const(True)
-            if "default" in parts:
-                cls.values[str(name)] = parts["default"]
+            required = not ({"default", "default_factory"} & set(given))
+            if "kw_only" in given:
+                only = given["kw_only"] == Const(True)
+            if "default" in given:
+                cls.values[str(name)] = given["default"]
             else:
                 cls.values.pop(str(name), None)
         fields[str(name)] = (str(name), required, only)

@@ -4,43 +4,74 @@ from __future__ import annotations
 
 import ast
 import posixpath
+from typing import cast
 
-from gitsync.check.python import class_methods
-from gitsync.check.python import subscripts
-from gitsync.check.python import storing
-from gitsync.check.python import comparing
-from gitsync.check.python import instances
-from gitsync.check.python import attributes, calls, classes, containers, expressions, making, reach
-from gitsync.check.python.facts import BASES
-from gitsync.check.python.machine import REGISTRY, SYS_PATH, Frame, Machine
+from gitsync.check.python import (
+    calls,
+    class_methods,
+    comparing,
+    containers,
+    expressions,
+    subscripts,
+)
+from gitsync.check.python.machine import SYS_PATH, Frame, Machine
 from gitsync.check.python.values import (
-    FALSE,
     NONE,
-    TRUE,
     ClassObj,
     Const,
     Coroutine,
     DictObj,
-    Ext,
     InstanceObj,
     ListObj,
     Method,
     Names,
-    Namespace,
     Opaque,
     PathValue,
     Ref,
     Super,
     TupleValue,
-    Unknown,
     Value,
 )
 
 _TEXT = frozenset(
-    """upper lower strip lstrip rstrip split rsplit replace startswith endswith removeprefix
-    removesuffix title capitalize partition rpartition splitlines isdigit isalpha isidentifier
-    isupper islower isspace find rfind index count casefold swapcase encode decode isnumeric
-    isalnum hex as_integer_ratio bit_length""".split()
+    [
+        "upper",
+        "lower",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "split",
+        "rsplit",
+        "replace",
+        "startswith",
+        "endswith",
+        "removeprefix",
+        "removesuffix",
+        "title",
+        "capitalize",
+        "partition",
+        "rpartition",
+        "splitlines",
+        "isdigit",
+        "isalpha",
+        "isidentifier",
+        "isupper",
+        "islower",
+        "isspace",
+        "find",
+        "rfind",
+        "index",
+        "count",
+        "casefold",
+        "swapcase",
+        "encode",
+        "decode",
+        "isnumeric",
+        "isalnum",
+        "hex",
+        "as_integer_ratio",
+        "bit_length",
+    ]
 )
 
 
@@ -101,12 +132,16 @@ def _text_method(
     if name == "format" and isinstance(value, str):
         plain = [comparing.as_text(m, a) for a in args]
         named = {k: comparing.as_text(m, v) for k, v in keywords.items()}
-        if None not in plain and None not in named.values() and len(value) < 4096:
-            if not any(c in value for c in ".[!:"):
-                try:
-                    return Const(value.format(*plain, **named))
-                except (IndexError, KeyError, ValueError):
-                    return Opaque("str()")
+        if (
+            None not in plain
+            and None not in named.values()
+            and len(value) < 4096
+            and not any(c in value for c in ".[!:")
+        ):
+            try:
+                return Const(value.format(*plain, **named))
+            except (IndexError, KeyError, ValueError):
+                return Opaque("str()")
         return Opaque("str()")
     raw = [a.value if isinstance(a, Const) else a for a in args]
     flat = [
@@ -168,7 +203,7 @@ def _names_method(
             if found is None:
                 if name == "setdefault":
                     subscripts.set_name(m, frame, owner, key, default, node)
-                if name == "__getitem__" or name == "pop" and len(args) < 2:
+                if name == "__getitem__" or (name == "pop" and len(args) < 2):
                     raise m.error(frame, node, "KeyError", "there is no such name")
                 return default
             if name == "pop":
@@ -243,8 +278,7 @@ def _list_method(
             else:
                 out = [i for i in out if (i in items) is (name == "intersection")]
         return containers.new_set(m, out, None)
-    changed = m.state.change(owner.oid)
-    assert isinstance(changed, ListObj)
+    changed = cast(ListObj, m.state.change(owner.oid))
     if owner.oid == SYS_PATH and name in ("insert", "append"):
         value = args[-1] if args else NONE
         at = args[0].value if name == "insert" and isinstance(args[0], Const) else None
@@ -265,8 +299,7 @@ def _list_method(
     if name in ("extend", "update"):
         for arg in args:
             items, rest = expressions.items_of(m, frame, arg, node)
-            target = m.state.change(owner.oid)
-            assert isinstance(target, ListObj)
+            target = cast(ListObj, m.state.change(owner.oid))
             for item in items:
                 if target.kind != "set" or item not in target.items:
                     target.items.append(item)
@@ -365,8 +398,7 @@ def _dict_method(
         return _view(m, obj.items, obj.rest, name)
     if name == "copy":
         return m.new(obj.copy())
-    changed = m.state.change(owner.oid)
-    assert isinstance(changed, DictObj)
+    changed = cast(DictObj, m.state.change(owner.oid))
     if name == "update":
         for arg in args:
             if isinstance(arg, Ref) and isinstance(m.obj(arg), ListObj):
@@ -400,6 +432,3 @@ def _generator_method(
 
 
 # -- classes and super() ---------------------------------------------------------------------
-
-
-__all__ = ["FALSE", "TRUE", "call_method"]

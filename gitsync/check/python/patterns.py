@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import comparing
-from gitsync.check.python import attributes, containers, expressions, library, reach
+from gitsync.check.python import (
+    builtin_functions,
+    comparing,
+    containers,
+    expressions,
+    reach,
+)
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
     FALSE,
@@ -93,7 +98,7 @@ def _sequence(m: Machine, frame: Frame, pattern: ast.MatchSequence, subject: Val
 
 def _class(m: Machine, frame: Frame, pattern: ast.MatchClass, subject: Value) -> bool | None:
     kind = expressions.evaluate(m, frame, pattern.cls)
-    answer = library._isinstance(m, frame, [subject, kind], {}, pattern)
+    answer = builtin_functions._isinstance(m, frame, [subject, kind], {}, pattern)
     if answer == FALSE:
         return False
     certain = answer == TRUE and not pattern.patterns and not pattern.kwd_patterns

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import cast
 
-from gitsync.check.python import instances
-from gitsync.check.python import calls, classes
+from gitsync.check.python import calls, classes, instances
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
@@ -93,9 +93,12 @@ def notice(
         return
     if path.startswith("boto3.") and path.endswith((".client", ".resource")):
         named = args[0] if args else keywords.get("service_name")
-        if isinstance(named, Const) and str(named.value).startswith("bedrock"):
-            if not calls.is_routed(keywords):
-                m.seen.provider.append((place, "client:boto3"))
+        if (
+            isinstance(named, Const)
+            and str(named.value).startswith("bedrock")
+            and not calls.is_routed(keywords)
+        ):
+            m.seen.provider.append((place, "client:boto3"))
         return
     provider = provider_of(path)
     if provider is None:
@@ -126,7 +129,7 @@ def findings(m: Machine, state: State, cls: Value, oid: int, path: str) -> list[
         for name in _entry_methods(state, cls):
             _run_method(m, state.fork(), frame, cls, name)
 
-    speculate(m, None, run)
+    speculate(m, run)
     requests = {p: t for p, t in m.seen.provider if not t.startswith("client:")}
     clients = {p: t for p, t in m.seen.provider if t.startswith("client:")}
     providers = {provider_of(t.partition(":")[2]) for t in requests.values()}
@@ -140,8 +143,7 @@ def findings(m: Machine, state: State, cls: Value, oid: int, path: str) -> list[
 def _entry_methods(state: State, cls: Ref) -> list[str]:
     """`run` first; other methods of the class and its local bases that nothing may have called."""
     names = ["run"]
-    obj = state.heap[cls.oid]
-    assert isinstance(obj, ClassObj)
+    obj = cast(ClassObj, state.heap[cls.oid])
     for part in (cls, *obj.mro):
         other = state.heap.get(part.oid) if isinstance(part, Ref) else None
         if isinstance(other, ClassObj):
@@ -153,8 +155,7 @@ def _run_method(m: Machine, state: State, frame: Frame, cls: Ref, name: str) -> 
     node = ast.parse("x").body[0]
 
     def run() -> Value:
-        obj = m.obj(cls)
-        assert isinstance(obj, ClassObj)
+        obj = cast(ClassObj, m.obj(cls))
         found = classes.find_in_mro(m, cls, name)
         if found is None:
             return Opaque()

@@ -1,4 +1,4 @@
-"""A rollout's `pyproject.toml`: Python version, dependencies, path dependencies, declared classes."""
+"""A rollout's `pyproject.toml`: Python version, dependencies, declared classes."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 from gitsync.check.python import classes, reach
 from gitsync.check.python.facts import BASES, METHODS
@@ -83,8 +84,7 @@ def _settled(m: Machine, oid: int) -> bool:
         if harmful or third:
             place = value.place or m.at
             picked = value.options[m.choose(len(value.options), place, name)]
-            target = m.state.change(oid)
-            assert isinstance(target, Namespace)
+            target = cast(Namespace, m.state.change(oid))
             if picked == UNBOUND:
                 target.values.pop(name)
             else:
@@ -94,8 +94,7 @@ def _settled(m: Machine, oid: int) -> bool:
 
 def _roles(m: Machine, state: State, oid: int, path: str) -> dict[str, Exposed]:
     m.state = state
-    module = state.heap[oid]
-    assert isinstance(module, ModuleObj)
+    module = cast(ModuleObj, state.heap[oid])
     found = {role: Exposed() for role in BASES}
     doubt: Unknown | None = module.taint or m.overflow_doubt()
     registry = m.space(REGISTRY).values.get("doubt")

@@ -140,8 +140,19 @@ def _tokens(text: str, limit: int) -> int:
 
 # Codecs that no source is written in, some of them very slow on purpose-made input.
 _ODD = frozenset(
-    """punycode idna unicode_escape raw_unicode_escape utf_7 utf7 u7 unicode_1_1_utf_7 undefined
-    mbcs oem""".split()
+    [
+        "punycode",
+        "idna",
+        "unicode_escape",
+        "raw_unicode_escape",
+        "utf_7",
+        "utf7",
+        "u7",
+        "unicode_1_1_utf_7",
+        "undefined",
+        "mbcs",
+        "oem",
+    ]
 )
 
 

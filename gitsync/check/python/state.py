@@ -238,9 +238,12 @@ class _Likeness:
             return True
         if type(left) is not type(right):
             return False
-        if isinstance(left, Namespace) and isinstance(right, Namespace):
-            if not self._mapping(left.values, right.values):
-                return False
+        if (
+            isinstance(left, Namespace)
+            and isinstance(right, Namespace)
+            and not self._mapping(left.values, right.values)
+        ):
+            return False
         for kind in type(left).__mro__:
             for slot in getattr(kind, "__slots__", ()):
                 if slot in _SHAPELESS:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, cast
 
-from gitsync.check.python import loops
-from gitsync.check.python import definitions
-from gitsync.check.python import classes, expressions, making, patterns, reach, targets
+from gitsync.check.python import (
+    classes,
+    definitions,
+    expressions,
+    loops,
+    making,
+    patterns,
+    targets,
+)
 from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
 from gitsync.check.python.scopes import simple
-from gitsync.check.python.state import State, covered, merge
+from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     NONE,
     Opaque,
     Ref,
-    Unknown,
     Value,
 )
 
@@ -69,7 +75,7 @@ def _at(
     at: object,
     frame: Frame,
     node: ast.stmt,
-    rule: Callable[[Machine, Frame, ast.stmt], Outcome | None],
+    rule: Callable[[Machine, Frame, Any], Outcome | None],
 ) -> Outcome:
     m.at = m.place(frame, node)
     return rule(m, frame, node) or Outcome(m.state)
@@ -92,21 +98,18 @@ def each(
 # -- simple statements -----------------------------------------------------------------------
 
 
-def _expr(m: Machine, frame: Frame, node: ast.stmt) -> None:
-    assert isinstance(node, ast.Expr)
+def _expr(m: Machine, frame: Frame, node: ast.Expr) -> None:
     if not isinstance(node.value, ast.Constant):
         expressions.evaluate(m, frame, node.value)
 
 
-def _assign(m: Machine, frame: Frame, node: ast.stmt) -> None:
-    assert isinstance(node, ast.Assign)
+def _assign(m: Machine, frame: Frame, node: ast.Assign) -> None:
     value = expressions.evaluate(m, frame, node.value)
     for target in node.targets:
         targets.assign(m, frame, target, value)
 
 
-def _ann_assign(m: Machine, frame: Frame, node: ast.stmt) -> None:
-    assert isinstance(node, ast.AnnAssign)
+def _ann_assign(m: Machine, frame: Frame, node: ast.AnnAssign) -> None:
     value = expressions.evaluate(m, frame, node.value) if node.value is not None else None
     if frame.kind in ("module", "class") and not frame.lazy_annotations and node.simple:
         m_value = expressions.evaluate(m, frame, node.annotation)
@@ -118,25 +121,21 @@ def _ann_assign(m: Machine, frame: Frame, node: ast.stmt) -> None:
         making.note_annotation(m, frame, node, m_value)
 
 
-def _aug_assign(m: Machine, frame: Frame, node: ast.stmt) -> None:
-    assert isinstance(node, ast.AugAssign)
+def _aug_assign(m: Machine, frame: Frame, node: ast.AugAssign) -> None:
     targets.augment(m, frame, node)
 
 
-def _delete(m: Machine, frame: Frame, node: ast.stmt) -> None:
-    assert isinstance(node, ast.Delete)
+def _delete(m: Machine, frame: Frame, node: ast.Delete) -> None:
     for target in node.targets:
         targets.delete(m, frame, target)
 
 
-def _return(m: Machine, frame: Frame, node: ast.stmt) -> Outcome:
-    assert isinstance(node, ast.Return)
+def _return(m: Machine, frame: Frame, node: ast.Return) -> Outcome:
     value = NONE if node.value is None else expressions.evaluate(m, frame, node.value)
     return Outcome(m.state, Kind.RETURN, value)
 
 
-def _raise(m: Machine, frame: Frame, node: ast.stmt) -> None:
-    assert isinstance(node, ast.Raise)
+def _raise(m: Machine, frame: Frame, node: ast.Raise) -> None:
     place = m.place(frame, node)
     handled = frame.handled
     implicit = handled is not None and handled.implicit
@@ -156,20 +155,17 @@ def _raise(m: Machine, frame: Frame, node: ast.stmt) -> None:
     raise Raised(value, place, "the module raises an exception here", implicit=implicit)
 
 
-def _assert(m: Machine, frame: Frame, node: ast.stmt) -> None:
-    assert isinstance(node, ast.Assert)
+def _assert(m: Machine, frame: Frame, node: ast.Assert) -> None:
     if not expressions.truth(m, frame, node.test):
         raise m.error(frame, node, "AssertionError", "the assertion does not hold")
 
 
-def _function(m: Machine, frame: Frame, node: ast.stmt) -> None:
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+def _function(m: Machine, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     value = definitions.make_function(m, frame, node)
     m.bind(frame, node.name, value)
 
 
-def _type_alias(m: Machine, frame: Frame, node: ast.stmt) -> None:
-    assert isinstance(node, ast.TypeAlias)
+def _type_alias(m: Machine, frame: Frame, node: ast.TypeAlias) -> None:
     if isinstance(node.name, ast.Name):
         m.bind(frame, node.name.id, Opaque("type alias"))
 
@@ -185,8 +181,7 @@ def _nothing(m: Machine, frame: Frame, node: ast.stmt) -> None:
 # -- compound statements ---------------------------------------------------------------------
 
 
-def _if(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.If)
+def _if(m: Machine, frame: Frame, state: State, node: ast.If) -> list[Outcome]:
     out: list[Outcome] = []
     for after, test in m.branches(state, lambda: expressions.truth(m, frame, node.test)):
         if isinstance(test, Raised):
@@ -199,8 +194,12 @@ def _if(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]
     return m.join(out) if len(out) > 1 else out
 
 
-def _try(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.Try | ast.TryStar)
+def _loop(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
+    run = loops.while_statement if isinstance(node, ast.While) else loops.for_statement
+    return run(m, frame, state, cast(Any, node))
+
+
+def _try(m: Machine, frame: Frame, state: State, node: ast.Try | ast.TryStar) -> list[Outcome]:
     guarded = bool(node.handlers)
     m.guards += guarded
     try:
@@ -232,8 +231,7 @@ def _try(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome
 def _handle(
     m: Machine, frame: Frame, outcome: Outcome, node: ast.Try | ast.TryStar
 ) -> list[Outcome]:
-    raised = outcome.raised
-    assert raised is not None
+    raised = cast(Raised, outcome.raised)
     out: list[Outcome] = []
     live: list[State] = [outcome.state]
     for handler in node.handlers:
@@ -289,8 +287,7 @@ def _run_handler(
     return out
 
 
-def _with(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.With | ast.AsyncWith)
+def _with(m: Machine, frame: Frame, state: State, node: ast.With | ast.AsyncWith) -> list[Outcome]:
     return _with_items(m, frame, state, node, 0)
 
 
@@ -363,8 +360,7 @@ def _leave(
     return out
 
 
-def _match(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.Match)
+def _match(m: Machine, frame: Frame, state: State, node: ast.Match) -> list[Outcome]:
     out: list[Outcome] = []
 
     def run() -> int:
@@ -388,17 +384,17 @@ def _match(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outco
     return m.join(out)
 
 
-def _import(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.Import | ast.ImportFrom)
+def _import(
+    m: Machine, frame: Frame, state: State, node: ast.Import | ast.ImportFrom
+) -> list[Outcome]:
     return m.importer.statement(frame, state, node)
 
 
-def _class(m: Machine, frame: Frame, state: State, node: ast.stmt) -> list[Outcome]:
-    assert isinstance(node, ast.ClassDef)
+def _class(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[Outcome]:
     return making.define(m, frame, state, node)
 
 
-_SIMPLE: dict[type[ast.stmt], Callable[[Machine, Frame, ast.stmt], Outcome | None]] = {
+_SIMPLE: dict[type[ast.stmt], Callable[[Machine, Frame, Any], Outcome | None]] = {
     ast.Expr: _expr,
     ast.Assign: _assign,
     ast.AnnAssign: _ann_assign,
@@ -416,11 +412,11 @@ _SIMPLE: dict[type[ast.stmt], Callable[[Machine, Frame, ast.stmt], Outcome | Non
     ast.Global: _nothing,
     ast.Nonlocal: _nothing,
 }
-_COMPOUND: dict[type[ast.stmt], Callable[[Machine, Frame, State, ast.stmt], list[Outcome]]] = {
+_COMPOUND: dict[type[ast.stmt], Callable[[Machine, Frame, State, Any], list[Outcome]]] = {
     ast.If: _if,
-    ast.While: loops.while_statement,
-    ast.For: loops.for_statement,
-    ast.AsyncFor: loops.for_statement,
+    ast.While: _loop,
+    ast.For: _loop,
+    ast.AsyncFor: _loop,
     ast.Try: _try,
     ast.TryStar: _try,
     ast.With: _with,

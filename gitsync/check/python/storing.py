@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import ast
-import posixpath
+from typing import cast
 
-from gitsync.check.python import attributes
-from gitsync.check.python import calls, classes, expressions, making, reach
-from gitsync.check.python.facts import BASES, facts
-from gitsync.check.python.machine import REGISTRY, SYS_MODULES, SYS_PATH, Frame, Machine
+from gitsync.check.python import attributes, calls, classes, expressions, making, reach
+from gitsync.check.python.facts import BASES
+from gitsync.check.python.machine import REGISTRY, SYS_PATH, Frame, Machine
 from gitsync.check.python.values import (
-    FALSE,
-    NONE,
-    Alias,
-    Bound,
     ClassObj,
     Const,
-    Coroutine,
-    Decorator,
-    DictObj,
     Ext,
-    FunctionObj,
     InstanceObj,
     ListObj,
     Method,
-    ModuleObj,
-    Names,
     Namespace,
     Opaque,
-    Partial,
     PathValue,
     Ref,
-    Super,
     TupleValue,
     Unknown,
     Value,
@@ -65,8 +52,7 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
                 calls.call(m, frame, hook, [owner, Const(name), value], {}, node)
                 return
             if name == "__abstractmethods__":
-                changed = m.state.change(owner.oid)
-                assert isinstance(changed, ClassObj)
+                changed = cast(ClassObj, m.state.change(owner.oid))
                 items = calls.strings_of(m, frame, value, node)
                 if items is None:
                     changed.doubt = m.unknown(frame, node, "the abstract methods are set by hand")
@@ -74,8 +60,7 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
                     changed.abstract = frozenset(items)
                 return
             if name in ("__bases__", "__class__"):
-                changed = m.state.change(owner.oid)
-                assert isinstance(changed, ClassObj)
+                changed = cast(ClassObj, m.state.change(owner.oid))
                 changed.doubt = m.unknown(frame, node, "the bases are changed afterwards")
                 return
             if name == "__qualname__" or name == "__module__" or name == "__name__":
@@ -100,8 +85,7 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
 def _set_path(m: Machine, frame: Frame, value: Value, node: ast.AST) -> None:
     """`sys.path = …`."""
     items, rest = expressions.items_of(m, frame, value, node)
-    changed = m.state.change(SYS_PATH)
-    assert isinstance(changed, ListObj)
+    changed = cast(ListObj, m.state.change(SYS_PATH))
     changed.items, changed.rest = list(items), rest
 
 
@@ -117,8 +101,7 @@ def _guard_external(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.A
 
 
 def _rename(m: Machine, frame: Frame, owner: Ref, name: str, value: Value, node: ast.AST) -> None:
-    changed = m.state.change(owner.oid)
-    assert isinstance(changed, ClassObj)
+    changed = cast(ClassObj, m.state.change(owner.oid))
     if not isinstance(value, Const) or not isinstance(value.value, str):
         if name != "__name__":
             changed.doubt = m.unknown(frame, node, "the class is renamed")
@@ -137,8 +120,7 @@ def remove(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> 
         obj = m.obj(owner)
         if isinstance(obj, Namespace):
             if name in obj.values:
-                changed = m.state.change(owner.oid)
-                assert isinstance(changed, Namespace)
+                changed = cast(Namespace, m.state.change(owner.oid))
                 changed.values.pop(name)
             elif obj.taint is None and not isinstance(obj, InstanceObj):
                 raise m.error(frame, node, "AttributeError", f"there is no '{name}' to delete")

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, cast
 
-from gitsync.check.python import containers
-from gitsync.check.python import comparing
-from gitsync.check.python import comprehensions
-from gitsync.check.python import attributes, calls, classes, expressions, reach
+from gitsync.check.python import (
+    calls,
+    classes,
+    containers,
+    expressions,
+    reach,
+)
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
-    NONE,
-    UNBOUND,
     Alias,
     ClassObj,
     Const,
-    Coroutine,
     DictObj,
     Ext,
-    FunctionObj,
     InstanceObj,
-    Lazy,
     ListObj,
-    ModuleObj,
     Names,
-    Namespace,
     Opaque,
-    PathValue,
-    Place,
     Ref,
     TupleValue,
     Unknown,
@@ -181,8 +175,7 @@ def _of_dict(
             return obj.rest
         if obj.factory is not None:
             value = calls.call(m, frame, obj.factory, [], {}, node)
-            changed = m.state.change(owner.oid)
-            assert isinstance(changed, DictObj)
+            changed = cast(DictObj, m.state.change(owner.oid))
             changed.items[key] = value
             return value
         shown = repr(key.value)[:60] if isinstance(key, Const) else "this key"
@@ -200,7 +193,7 @@ def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: 
         return owner
     if isinstance(owner, Ext) and owner.path == "sys.version_info":
         return TupleValue((Const(3), Const(m.minor))) if bounds[1] == Const(2) else owner
-    numbers = [b.value if isinstance(b, Const) else "?" for b in bounds]
+    numbers: list[Any] = [b.value if isinstance(b, Const) else "?" for b in bounds]
     if all(n is None or isinstance(n, int) for n in numbers) and numbers[2] != 0:
         cut = slice(*numbers)
         if isinstance(owner, TupleValue):
@@ -220,8 +213,7 @@ def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AS
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, ListObj):
-            changed = m.state.change(owner.oid)
-            assert isinstance(changed, ListObj)
+            changed = cast(ListObj, m.state.change(owner.oid))
             extra = expressions.items_of(m, frame, value, node)
             known = [*obj.items, *extra[0]] + [r for r in (obj.rest, extra[1]) if r is not None]
             changed.rest = containers.blurred(m, frame, known, node)
@@ -241,13 +233,11 @@ def set_item(
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, DictObj):
-            changed = m.state.change(owner.oid)
-            assert isinstance(changed, DictObj)
+            changed = cast(DictObj, m.state.change(owner.oid))
             containers.put(m, frame, changed, key, value, node)
             return
         if isinstance(obj, ListObj):
-            seq = m.state.change(owner.oid)
-            assert isinstance(seq, ListObj)
+            seq = cast(ListObj, m.state.change(owner.oid))
             at = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
             if at is not None and seq.rest is None:
                 if not -len(seq.items) <= at < len(seq.items):
@@ -298,8 +288,7 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
         return
     obj = m.obj(owner)
     if isinstance(obj, DictObj):
-        changed = m.state.change(owner.oid)
-        assert isinstance(changed, DictObj)
+        changed = cast(DictObj, m.state.change(owner.oid))
         if containers.hashable(m, key):
             if key in changed.items:
                 del changed.items[key]
@@ -309,8 +298,7 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
             changed.rest = containers.blurred(m, frame, list(changed.items.values()), node)
             changed.items = {}
     elif isinstance(obj, ListObj):
-        seq = m.state.change(owner.oid)
-        assert isinstance(seq, ListObj)
+        seq = cast(ListObj, m.state.change(owner.oid))
         at = key.value if isinstance(key, Const) else None
         if isinstance(at, int) and seq.rest is None:
             if not -len(seq.items) <= at < len(seq.items):

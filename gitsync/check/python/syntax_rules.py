@@ -5,8 +5,6 @@ recursion finds the first of them.
 """
 
 from __future__ import annotations
-
-from gitsync.check.python import comprehensions
 import __future__
 
 import ast

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
+from typing import cast
 
-from gitsync.check.python import subscripts
-from gitsync.check.python import storing
-from gitsync.check.python import attributes, containers, expressions
+from gitsync.check.python import attributes, containers, expressions, storing, subscripts
 from gitsync.check.python.machine import Frame, Machine
 from gitsync.check.python.values import (
     ListObj,
     Opaque,
     Ref,
     TupleValue,
-    Unknown,
     Value,
 )
 
@@ -66,8 +64,7 @@ def _unpack(m: Machine, frame: Frame, target: ast.Tuple | ast.List, value: Value
     for part, item in zip(target.elts[:star], items[:star], strict=True):
         assign(m, frame, part, item)
     middle = items[star : len(items) - after]
-    starred = target.elts[star]
-    assert isinstance(starred, ast.Starred)
+    starred = cast(ast.Starred, target.elts[star])
     assign(m, frame, starred.value, m.list_of(list(middle)))
     for part, item in zip(target.elts[star + 1 :], items[len(items) - after :], strict=True):
         assign(m, frame, part, item)
@@ -104,8 +101,7 @@ def _combined(m: Machine, frame: Frame, node: ast.AugAssign, old: Value, value: 
         obj = m.obj(old)
         if isinstance(obj, ListObj) and obj.kind == "list" and isinstance(node.op, ast.Add):
             items, rest = expressions.items_of(m, frame, value, node)
-            changed = m.state.change(old.oid)
-            assert isinstance(changed, ListObj)
+            changed = cast(ListObj, m.state.change(old.oid))
             changed.items.extend(items)
             changed.rest = rest or changed.rest
             return old
@@ -135,6 +131,3 @@ def delete(m: Machine, frame: Frame, target: ast.expr) -> None:
     elif isinstance(target, ast.Tuple | ast.List):
         for part in target.elts:
             delete(m, frame, part)
-
-
-__all__ = ["Unknown", "assign", "augment", "delete"]

@@ -231,6 +231,7 @@ class Namespace(Obj):
         self.epoch = None
 
     def copy(self) -> Namespace:
+        """A shallow copy that another state may change."""
         return Namespace(dict(self.values), self.taint)
 
 
@@ -257,6 +258,7 @@ class ModuleObj(Namespace):
         self.places: dict[str, Place] = {}
 
     def copy(self) -> ModuleObj:
+        """A shallow copy that another state may change."""
         new = ModuleObj(
             self.name, self.shown, self.path, self.package_paths, dict(self.values), self.taint
         )
@@ -301,6 +303,7 @@ class ClassObj(Namespace):
         self.fields: tuple[tuple[str, bool, bool], ...] | None = None
 
     def copy(self) -> ClassObj:
+        """A shallow copy that another state may change."""
         new = ClassObj(self.name, self.qualname, self.module, self.place)
         for slot in (*ClassObj.__slots__, "taint"):
             setattr(new, slot, getattr(self, slot))
@@ -354,6 +357,7 @@ class FunctionObj(Namespace):
         self.owner: int | None = None
 
     def copy(self) -> FunctionObj:
+        """A shallow copy that another state may change."""
         new = FunctionObj(self.node, self.name, self.qualname, self.module, self.path)
         for slot in (*FunctionObj.__slots__, "taint"):
             setattr(new, slot, getattr(self, slot))
@@ -375,6 +379,7 @@ class Scope(Namespace):
         self.class_ref: Value | None = None
 
     def copy(self) -> Scope:
+        """A shallow copy that another state may change."""
         new = Scope(self.kind, self.locals)
         new.values = dict(self.values)
         new.taint = self.taint
@@ -395,6 +400,7 @@ class InstanceObj(Namespace):
         self.args = args
 
     def copy(self) -> InstanceObj:
+        """A shallow copy that another state may change."""
         new = InstanceObj(self.cls, self.args)
         new.values = dict(self.values)
         new.taint = self.taint
@@ -413,6 +419,7 @@ class ListObj(Obj):
         self.epoch = None
 
     def copy(self) -> ListObj:
+        """A shallow copy that another state may change."""
         return ListObj(list(self.items), self.kind, self.rest)
 
 
@@ -433,4 +440,5 @@ class DictObj(Obj):
         self.epoch = None
 
     def copy(self) -> DictObj:
+        """A shallow copy that another state may change."""
         return DictObj(dict(self.items), self.rest, self.factory)

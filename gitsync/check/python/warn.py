@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from gitsync.check.python import habits
-from gitsync.check.python import lineage
-from gitsync.check.python import classes, dependencies, policy, wiring
+from gitsync.check.python import dependencies, habits, wiring
 from gitsync.check.python.facts import (
     BASES,
     CREATE_SERVER,
     HARBOR_BACKEND,
-    LOCAL_BACKEND,
-    METHODS,
     facts,
 )
 from gitsync.check.python.imports import Importer
@@ -26,12 +22,9 @@ from gitsync.check.python.values import (
     NONE,
     ClassObj,
     Const,
-    FunctionObj,
-    ModuleObj,
     Place,
     Ref,
     Value,
-    Wrapped,
 )
 from gitsync.check.python.wiring import WORDS, Wiring
 from gitsync.model import Severity
@@ -239,8 +232,7 @@ def _argument(
         elif value is None or value == NONE:
             verdicts.append("missing")
         elif isinstance(value, Ref) and isinstance(call.state.heap.get(value.oid), ClassObj):
-            cls_obj = call.state.heap[value.oid]
-            assert isinstance(cls_obj, ClassObj)
+            cls_obj = cast(ClassObj, call.state.heap[value.oid])
             shown = cls_obj.shown
             verdicts.append("fine" if shown == exposed else "other")
         else:
@@ -346,6 +338,3 @@ def _creates_server(tree: ast.Module) -> bool:
 
 
 # -- the exposed classes ---------------------------------------------------------------------
-
-
-__all__ = ["LOCAL_BACKEND", "Context", "Wiring", "everything", "harbor"]

@@ -8,7 +8,10 @@ is exposed; it only gives warnings and better places.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
 from gitsync.check.python import calls, reach, statements
 from gitsync.check.python.facts import (
@@ -57,9 +60,8 @@ class Wiring:
     hints: dict[str, tuple[Place, str]] = field(default_factory=dict)
 
 
-def speculate(m: Machine, run: ast.AST | None, action: object) -> None:
+def speculate(m: Machine, action: Callable[[], object]) -> None:
     """Run an action with a small budget; whatever it raises is of no interest."""
-    assert callable(action)
     steps, limit, was, guards = m.steps, m.step_limit, m.speculative, m.guards
     overflow, origin, trail = m.overflow, m.origin, m.trail
     m.step_limit = m.steps + STEPS
@@ -88,9 +90,7 @@ def explore(m: Machine, worlds: list[World], oid: int, path: str, modules: list[
     for world in finished:
         state = world.state
         for kind, body in blocks:
-            speculate(
-                m, None, lambda b=body, k=kind: _block(m, state.fork(), oid, path, b, k, wiring)
-            )
+            speculate(m, partial(_block, m, state.fork(), oid, path, body, kind, wiring))
         done = {c.place for c in m.seen.backends}
         for other in modules:
             for function in _functions(m.sources.parse(other)):
@@ -100,7 +100,7 @@ def explore(m: Machine, worlds: list[World], oid: int, path: str, modules: list[
                 ):
                     ref = _function_ref(state, function)
                     if ref is not None:
-                        speculate(m, function, lambda r=ref: _call(m, state.fork(), oid, path, r))
+                        speculate(m, partial(_call, m, state.fork(), oid, path, ref))
     m.seen.started = started
     wiring.calls = list(m.seen.backends)
     wiring.server = m.seen.server_created
@@ -190,8 +190,7 @@ def _function_ref(state: State, node: ast.AST) -> Ref | None:
 
 
 def _call(m: Machine, state: State, oid: int, path: str, ref: Ref) -> None:
-    obj = state.heap[ref.oid]
-    assert isinstance(obj, FunctionObj)
+    obj = cast(FunctionObj, state.heap[ref.oid])
     frame = Frame(module=oid, path=path)
     node = obj.node
 
@@ -243,7 +242,7 @@ def resolve_string(
 
     before = len(m.importer.loaded_files)
     try:
-        speculate(m, None, look)
+        speculate(m, look)
     except LimitHit:
         return False, "", None
     for extra in list(m.importer.loaded_files)[before:]:

@@ -281,7 +281,7 @@ class Builder:
             ],
             6: [
                 f"class {new}({root}):",
-                f"    async def _go(self, ctx): ...",
+                "    async def _go(self, ctx): ...",
                 f"    {method} = _go",
                 *(["    del _go"] if self.maybe(0.4) else []),
             ],
@@ -421,7 +421,7 @@ class Builder:
         if roll == 8:
             return [
                 f"import {other.name} as _v",
-                f"for _n, _c in list(vars(_v).items()):",
+                "for _n, _c in list(vars(_v).items()):",
                 "    if isinstance(_c, type) and _n[:1].isupper():",
                 "        globals()[_n] = _c",
             ]

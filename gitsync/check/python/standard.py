@@ -1,0 +1,359 @@
+"""Standard decorators, factories and helpers: `dataclass`, `partial`, `abstractmethod`, …"""
+
+from __future__ import annotations
+
+import ast
+from typing import cast
+
+from gitsync.check.python import (
+    attributes,
+    calls,
+    classes,
+    containers,
+    expressions,
+    instances,
+    making,
+    reach,
+    subscripts,
+)
+from gitsync.check.python.machine import Frame, Machine, Rule
+from gitsync.check.python.values import (
+    NONE,
+    TRUE,
+    ClassObj,
+    Const,
+    Coroutine,
+    Decorator,
+    DictObj,
+    Ext,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    ModuleObj,
+    Opaque,
+    Partial,
+    Ref,
+    TupleValue,
+    Unknown,
+    Value,
+    Wrapped,
+)
+
+
+def _wrapper(kind: str) -> Rule:
+    def wrap(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        function = args[0] if args else keywords.get("fget", NONE)
+        return Wrapped(kind, function, classes.is_abstract(m, function))
+
+    return wrap
+
+
+def _abstract(kind: str) -> Rule:
+    def wrap(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        return Wrapped(kind, args[0] if args else NONE, True)
+
+    return wrap
+
+
+def _abstractmethod(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = args[0] if args else NONE
+    if isinstance(value, Ref) and isinstance(m.obj(value), FunctionObj | ClassObj | InstanceObj):
+        m.store(value.oid, "__isabstractmethod__", TRUE)
+        return value
+    if isinstance(value, Wrapped):
+        return Wrapped(value.kind, value.function, True, value.args, value.keywords)
+    return value
+
+
+def _partial(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    if not args:
+        raise m.error(frame, node, "TypeError", "partial() needs a function")
+    return Partial(args[0], tuple(args[1:]), tuple(keywords.items()))
+
+
+def _partialmethod(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    return Wrapped(
+        "partialmethod", args[0] if args else NONE, False, tuple(args[1:]), tuple(keywords.items())
+    )
+
+
+def _decorator(name: str, *, first: str | None = None) -> Rule:
+    """A decorator that is used with or without arguments."""
+
+    def make(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        if first is None and len(args) == 1 and not keywords:
+            return apply_decorator(m, frame, Decorator(name), args[0], node)
+        parts = list(keywords.items())
+        if first is not None:
+            parts += [(first, a) for a in args]
+        return Decorator(name, tuple(parts))
+
+    return make
+
+
+def apply_decorator(
+    m: Machine, frame: Frame, decorator: Decorator, value: Value, node: ast.AST
+) -> Value:
+    """Apply a standard decorator that was made with arguments."""
+    name = decorator.name
+    if name == "dataclass":
+        if isinstance(value, Ref) and isinstance(m.obj(value), ClassObj):
+            options = dict(decorator.parts)
+            if options.get("slots") == TRUE and reach.touches(m.state, value):
+                made = cast(ClassObj, m.obj(value))
+                copied = made.copy()
+                copied.bases = made.bases
+                value = m.new(copied)
+            return making.apply_dataclass(m, frame, value, options, node)
+        return value
+    if name == "wraps":
+        if isinstance(value, Ref):
+            obj = m.obj(value)
+            wrapped = dict(decorator.parts).get("wrapped")
+            if isinstance(obj, FunctionObj) and isinstance(wrapped, Ref):
+                m.store(value.oid, "__wrapped__", wrapped)
+                inner = m.obj(wrapped)
+                if isinstance(inner, FunctionObj) and "__isabstractmethod__" in inner.values:
+                    m.store(value.oid, "__isabstractmethod__", TRUE)
+            elif isinstance(obj, ClassObj) and isinstance(wrapped, Ref):
+                other = m.obj(wrapped)
+                if isinstance(other, ClassObj):
+                    changed = cast(ClassObj, m.state.change(value.oid))
+                    changed.name, changed.qualname = other.name, other.qualname
+                    changed.module = other.module
+        return value
+    if name == "cache":
+        return Wrapped("cache", value, classes.is_abstract(m, value))
+    if name == "keep" and decorator.parts:
+        return decorator.parts[0][1]
+    return value
+
+
+def _namespace(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    made = InstanceObj(Ext("types.SimpleNamespace", "c"))
+    made.values = dict(keywords)
+    return m.new(made)
+
+
+def _new_class(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`types.new_class(name, bases, kwds, exec_body)`."""
+    name = args[0] if args else keywords.get("name", NONE)
+    bases = args[1] if len(args) > 1 else keywords.get("bases", TupleValue(()))
+    space: Value = m.new(DictObj({}))
+    body = args[3] if len(args) > 3 else keywords.get("exec_body")
+    if body is not None and body != NONE:
+        calls.call(m, frame, body, [space], {}, node)
+    words: dict[str, Value] = {}
+    kwds = args[2] if len(args) > 2 else keywords.get("kwds")
+    if kwds is not None and kwds != NONE:
+        calls.spread(m, frame, kwds, words, node)
+    return instances.class_from_parts(m, frame, [name, bases, space], words, node)
+
+
+def _make_dataclass(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    bases = keywords.get("bases", TupleValue(()))
+    if reach.touches(m.state, bases):
+        return m.unknown(frame, node, "make_dataclass makes a component class")
+    return Opaque("type()")
+
+
+def _cast(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    return args[1] if len(args) > 1 else NONE
+
+
+def _copy(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = args[0] if args else NONE
+    if isinstance(value, Ref):
+        obj = m.obj(value)
+        if isinstance(obj, ListObj | DictObj | InstanceObj):
+            return m.new(obj.copy())
+    return value
+
+
+def _reduce(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    if len(args) < 2:
+        return Opaque()
+    items, rest = expressions.items_of(m, frame, args[1], node)
+    if len(args) > 2:
+        items = [args[2], *items]
+    if rest is not None or not items:
+        return containers.blurred(m, frame, [*items, *args[:1], *((rest,) if rest else ())], node)
+    value = items[0]
+    for item in items[1:]:
+        value = calls.call(m, frame, args[0], [value, item], {}, node)
+    return value
+
+
+def _run_async(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = args[0] if args else NONE
+    if isinstance(value, Coroutine):
+        return calls.run_coroutine(m, frame, value, node)
+    return value if isinstance(value, Unknown) else Opaque()
+
+
+def _reload(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = args[0] if args else NONE
+    if isinstance(value, Ref) and isinstance(m.obj(value), ModuleObj):
+        m.taint(value.oid, m.unknown(frame, node, "a module is loaded again"))
+    return value
+
+
+def _itemgetter(kind: str) -> Rule:
+    def make(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        return Partial(Ext(f"gitsync.{kind}", "f"), tuple(args), ())
+
+    return make
+
+
+def _get_item(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    if len(args) != 2:
+        return m.unknown(frame, node, "itemgetter with several items")
+    return subscripts.item(m, frame, args[1], args[0], node)
+
+
+def _get_attribute(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    if len(args) != 2 or not isinstance(args[0], Const):
+        return m.unknown(frame, node, "attrgetter with several names")
+    value = args[1]
+    for part in str(args[0].value).split("."):
+        value = m.concrete(attributes.get(m, frame, value, part, node))
+    return value
+
+
+def _max_min(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    items = args
+    rest = None
+    if len(args) == 1:
+        items, rest = expressions.items_of(m, frame, args[0], node)
+    if rest is None and len(items) == 1:
+        return items[0]
+    values = [*items, *([rest] if rest is not None else [])]
+    return subscripts.pick_any(m, frame, values, node)
+
+
+def _object(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    return m.new(InstanceObj(Ext("builtins.object", "c")))
+
+
+def _type_new(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`type.__new__(meta, name, bases, namespace)` or `ABCMeta.__new__`."""
+    from gitsync.check.python.class_methods import new_class
+
+    if len(args) == 4:
+        return new_class(m, frame, args, keywords, node)
+    return Opaque()
+
+
+def _object_new(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    cls = args[0] if args else NONE
+    if isinstance(cls, Ref) and isinstance(m.obj(cls), ClassObj):
+        return m.new(InstanceObj(cls))
+    return Opaque()
+
+
+def _update_abstract(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = args[0] if args else NONE
+    if isinstance(value, Ref) and isinstance(m.obj(value), ClassObj):
+        changed = cast(ClassObj, m.state.change(value.oid))
+        changed.abstract = classes.abstract_names(m, value)
+    return value
+
+
+def _module_type(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    name = args[0].value if args and isinstance(args[0], Const) else "?"
+    made = ModuleObj(str(name), str(name), None, None)
+    made.values["__name__"] = Const(str(name))
+    return m.new(made)
+
+
+RULES: dict[str, Rule] = {
+    "builtins.max": _max_min,
+    "builtins.min": _max_min,
+    "builtins.object": _object,
+    "builtins.object.__new__": _object_new,
+    "builtins.type.__new__": _type_new,
+    "abc.ABCMeta.__new__": _type_new,
+    "builtins.staticmethod": _wrapper("staticmethod"),
+    "builtins.classmethod": _wrapper("classmethod"),
+    "builtins.property": _wrapper("property"),
+    "functools.cached_property": _wrapper("cached_property"),
+    "types.DynamicClassAttribute": _wrapper("property"),
+    "enum.property": _wrapper("property"),
+    "abc.abstractmethod": _abstractmethod,
+    "abc.abstractproperty": _abstract("property"),
+    "abc.abstractclassmethod": _abstract("classmethod"),
+    "abc.abstractstaticmethod": _abstract("staticmethod"),
+    "abc.update_abstractmethods": _update_abstract,
+    "functools.partial": _partial,
+    "functools.partialmethod": _partialmethod,
+    "functools.wraps": _decorator("wraps", first="wrapped"),
+    "functools.cache": _decorator("cache"),
+    "functools.lru_cache": _decorator("cache"),
+    "functools.reduce": _reduce,
+    "contextlib.contextmanager": _wrapper("contextmanager"),
+    "contextlib.asynccontextmanager": _wrapper("contextmanager"),
+    "contextlib.suppress": _decorator("suppress", first="kind"),
+    "dataclasses.dataclass": _decorator("dataclass"),
+    "dataclasses.field": _decorator("field", first="default"),
+    "dataclasses.make_dataclass": _make_dataclass,
+    "types.SimpleNamespace": _namespace,
+    "types.new_class": _new_class,
+    "types.ModuleType": _module_type,
+    "typing.cast": _cast,
+    "typing.assert_type": _copy,
+    "typing.NewType": _cast,
+    "copy.copy": _copy,
+    "copy.deepcopy": _copy,
+    "asyncio.run": _run_async,
+    "asyncio.runners.run": _run_async,
+    "operator.itemgetter": _itemgetter("item"),
+    "operator.attrgetter": _itemgetter("attribute"),
+    "gitsync.item": _get_item,
+    "gitsync.attribute": _get_attribute,
+}
