@@ -9,7 +9,7 @@ from gitsync.check import aging
 _SEPARATOR = re.compile(r"&&|\|\||;|\|")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(?:\"[^\"]*\"|'[^']*'|\S)*$")
 _WORD = re.compile(r"[^\s\"']*(?:\"[^\"]*\"[^\s\"']*|'[^']*'[^\s\"']*|[\"'][^\s]*)*")
-_STOP = ("<", "[", "{", "$", ".", "…")
+_STOP = ("<", "[", "{", "$", ".", "…", "\\")
 
 
 def unknown_command(line: str) -> list[tuple[int, str]]:

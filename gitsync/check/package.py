@@ -12,7 +12,7 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from gitsync.check import aging, toml
 from gitsync.check.build import flat_layout, harbor_packages
@@ -279,7 +279,7 @@ def _keeps_below(requirement: Requirement, limit: str) -> bool:
     for text in tried:
         try:
             version = Version(text.removesuffix(".*"))
-        except ValueError:
+        except InvalidVersion:
             continue
         if version >= base and requirement.specifier.contains(version, prereleases=True):
             return False
@@ -302,6 +302,9 @@ def needs_python(specifier: SpecifierSet, *, minimum: str = "3.12") -> bool:
 
 
 def _lower_bound(operator: str, version: str) -> Version | None:
-    if operator in (">=", "~=", "==", ">"):
+    if operator not in (">=", "~=", "==", "===", ">"):
+        return None
+    try:
         return Version(version.removesuffix(".*"))
-    return None
+    except InvalidVersion:
+        return None

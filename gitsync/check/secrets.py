@@ -5,38 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+from gitsync.check.aging import rules
 
 BLOCK = 1024 * 1024
 _OVERLAP = 4096
 _MOST = 100
 _LFS = b"version https://git-lfs.github.com/spec/v1"
 
+_SHAPES: list[dict[str, Any]] = rules("secrets")["shape"]
 _TOKENS = re.compile(
-    rb"(?<![A-Za-z0-9])(?:"
-    rb"(?P<github>gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{36,})"
-    rb"|(?P<openai>sk-proj-[A-Za-z0-9_-]{20,})"
-    rb"|(?P<anthropic>sk-ant-[A-Za-z0-9_-]{20,})"
-    rb"|(?P<aws>AKIA[A-Z0-9]{16})(?![A-Za-z0-9])"
-    rb"|(?P<google>AIza[A-Za-z0-9_-]{35})(?![A-Za-z0-9])"
-    rb"|(?P<slack>xoxb-[A-Za-z0-9-]{20,})"
-    rb"|(?P<hugging_face>hf_[A-Za-z0-9]{30,})"
-    rb")"
-    rb"|(?P<private_key>-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-    rb"(?:\\[nr]|[\s\"'+,()]|[A-Za-z-]{1,40}: [^\n]{0,200}\n){0,60}[A-Za-z0-9+/=]{16,})"
+    "|".join(
+        f"(?P<s{n}>{'' if shape.get('is_block') else '(?<![A-Za-z0-9])'}(?:{shape['pattern']}))"
+        for n, shape in enumerate(_SHAPES)
+    ).encode()
 )
-# no finding, as it may be anything, but nothing to be shown either
+# No finding, as it may be anything, but nothing to be shown either.
 _PERHAPS = re.compile(rb"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}")
-_HINTS = re.compile(rb"gh[pousr]_|github_pat_|sk-(?:proj|ant)-|AKIA|AIza|xoxb-|hf_|PRIVATE KEY")
-_OWNERS = {
-    "github": "GitHub token",
-    "openai": "OpenAI key",
-    "anthropic": "Anthropic key",
-    "aws": "AWS key id",
-    "google": "Google API key",
-    "slack": "Slack token",
-    "hugging_face": "Hugging Face token",
-    "private_key": "private key",
-}
+_HINTS = tuple(hint.encode() for shape in _SHAPES for hint in shape["hints"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +63,7 @@ def read_content(pieces: Iterable[bytes]) -> Content:
             first = False
         marks = marks or b"gitsync: ignore" in data
         cut = max(0, len(data) - _OVERLAP) if len(block) == BLOCK else len(data)
-        if _HINTS.search(data):
+        if _may_hold(data):
             for match in _TOKENS.finditer(data):
                 if match.start() >= cut or len(secrets) >= _MOST:
                     break
@@ -96,7 +83,7 @@ def read_content(pieces: Iterable[bytes]) -> Content:
 def redacted(text: str) -> str:
     """The text with at most the first four characters of each credential."""
     data = text.encode("utf-8", "surrogateescape")
-    if not (_HINTS.search(data) or _PERHAPS.search(data)):
+    if not (_may_hold(data) or _PERHAPS.search(data)):
         return text
     clean = data
     for pattern in (_TOKENS, _PERHAPS):
@@ -122,15 +109,25 @@ def _characters(data: bytes) -> int:
     return len(data.decode("utf-8", "replace"))
 
 
+def _may_hold(data: bytes) -> bool:
+    """True if a literal part of some shape occurs; much faster than the shapes themselves."""
+    return any(hint in data for hint in _HINTS)
+
+
+def _shape_of(match: re.Match[bytes]) -> dict[str, Any]:
+    return _SHAPES[int((match.lastgroup or "s0")[1:])]
+
+
 def _is_live(match: re.Match[bytes], data: bytes) -> bool:
     token = match[0]
     lower = token.lower()
     if b"example" in lower or b"xxx" in lower or data[match.end() : match.end() + 3] == b"...":
         return False
-    if match.lastgroup == "private_key":
+    shape = _shape_of(match)
+    if shape.get("is_block"):
         return True
     body = token[4:]
-    if match.lastgroup != "aws" and not re.search(rb"[0-9]", body):
+    if not shape.get("letters_only") and not re.search(rb"[0-9]", body):
         return False
     return len(set(body)) >= 6
 
@@ -140,6 +137,4 @@ def _secret(match: re.Match[bytes], data: bytes, line: int, column: int) -> Secr
     newlines = data.count(b"\n", 0, start)
     before = _characters(data[data.rfind(b"\n", 0, start) + 1 : start])
     at = before + (column if not newlines else 1)
-    return Secret(
-        _OWNERS[match.lastgroup or "private_key"], line + newlines, at, match[0][:4].decode()
-    )
+    return Secret(_shape_of(match)["owner"], line + newlines, at, match[0][:4].decode())
