@@ -16,7 +16,7 @@ from gitsync.check.python.machine import (
     SYS_PATH,
     Machine,
     Outcome,
-    monotonic,
+    spent,
 )
 from gitsync.check.python.project import Project, normalised, read_project
 from gitsync.check.python.roles import Agreed, World, agree, assign_roles, examine
@@ -274,8 +274,8 @@ class Check:
         """Import abstractly and report what every possible import agrees on."""
         options = self.options
         self.sources = Sources(self.files, options, project.minor)
-        deadline = monotonic() + options.seconds_per_entrypoint
-        machine = Machine(self.sources, minor=project.minor, deadline=deadline, clock=monotonic)
+        deadline = spent() + options.seconds_per_entrypoint
+        machine = Machine(self.sources, minor=project.minor, deadline=deadline, clock=spent)
         installed: set[str] = set()
         for requirement in project.dependencies or ():
             installed |= import_names(normalised(requirement.name))

@@ -51,9 +51,8 @@ def imports_of(tree: ast.Module, path: str) -> list[tuple[Place, str, tuple[str,
         if isinstance(node, ast.If) and _type_checking(node.test):
             stack.extend(node.orelse)
             continue
-        if isinstance(node, ast.expr):
-            continue
-        stack.extend(ast.iter_child_nodes(node))
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            stack.extend(getattr(node, name, ()))
     return sorted(out, key=lambda i: (i[0].line, i[0].column))
 
 

@@ -58,16 +58,26 @@ def first_mistake(tree: ast.Module, minor: int) -> Mistake | None:
     while stack:
         node, scope = stack.pop()
         kind = type(node)
-        if kind in _LEAVES:
+        if kind in _INTERESTING:
+            _check(node, scope, found, minor)
+            if kind in _SCOPED:
+                scopes.append(node)
+            elif kind is ast.Global or kind is ast.Nonlocal:
+                declares = True
+            elif kind is ast.Yield:
+                yields = True
+        if scope.blocks > _BLOCK_LIMIT and isinstance(node, ast.stmt):
+            _add(found, node, "too many statically nested blocks")
+        if kind in _OPENING:
+            stack.extend(_children(node, scope))
             continue
-        _check(node, scope, found, minor)
-        if kind in _SCOPED:
-            scopes.append(node)
-        elif kind is ast.Global or kind is ast.Nonlocal:
-            declares = True
-        elif kind is ast.Yield:
-            yields = True
-        stack.extend(_children(node, scope))
+        for value in node.__dict__.values():
+            if type(value) is list:
+                stack.extend(
+                    (v, scope) for v in value if isinstance(v, ast.AST) and type(v) not in _LEAVES
+                )
+            elif isinstance(value, ast.AST) and type(value) not in _LEAVES:
+                stack.append((value, scope))
     for node in scopes:
         if declares:
             _scope_declarations(node, found)
@@ -146,10 +156,8 @@ def _check(node: ast.AST, scope: _Scope, found: list[Mistake], minor: int) -> No
     rule = _RULES.get(type(node))
     if rule is not None:
         rule(node, scope, found)
-    if minor < 13 and getattr(node, "default_value", None) is not None:
+    elif minor < 13 and getattr(node, "default_value", None) is not None:
         _add(found, node, "type parameter defaults need Python 3.13")
-    if scope.blocks > _BLOCK_LIMIT and isinstance(node, ast.stmt):
-        _add(found, node, "too many statically nested blocks")
 
 
 def _function_kind(scope: _Scope) -> str:
@@ -356,3 +364,18 @@ _RULES = {
     ast.Expr: _targets,
     ast.Match: _match,
 }
+_OPENING = frozenset(
+    {
+        *_FUNCTIONS,
+        *_LOOPS,
+        *_COMPREHENSIONS,
+        ast.ClassDef,
+        ast.With,
+        ast.AsyncWith,
+        ast.Try,
+        ast.TryStar,
+    }
+)
+_INTERESTING = frozenset(
+    {*_RULES, *_SCOPED, ast.Global, ast.Nonlocal, ast.TypeVar, ast.ParamSpec, ast.TypeVarTuple}
+)
