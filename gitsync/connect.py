@@ -13,10 +13,12 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from gitsync.artifacts.bucket import StoreUnavailable
 from gitsync.errors import Conflict, GitSyncError, InvalidInput
 from gitsync.git.credentials import Credential, generate_ssh_key
 from gitsync.git.host import create_repository
@@ -25,7 +27,7 @@ from gitsync.git.remote import Remote
 from gitsync.instance import Instance
 from gitsync.model import Identity
 from gitsync.records import Role, Trigger, Workspace, WorkspaceState
-from gitsync.store import Connection, events, people, syncs, turns, workspaces
+from gitsync.store import Connection, events, objects, people, syncs, turns, workspaces
 from gitsync.store.workspaces import sealed_place
 from gitsync.sync import triggers
 from gitsync.sync.moves import short
@@ -307,8 +309,12 @@ def delete(instance: Instance, workspace: Workspace) -> None:
     if workspace.state is not WorkspaceState.DISCONNECTED:
         raise Conflict("Disconnect the workspace first; deleting it removes all its versions.")
     with instance.database.write() as db:
+        packs = objects.packs_of(db, workspace.id)
         workspaces.delete_workspace(db, workspace.id)
         _tell(db, instance, None, "workspace.deleted", workspace=workspace.id)
+    for pack in packs:  # artifacts may serve others; the sweep removes those that do not
+        with suppress(StoreUnavailable):  # the rows are gone: what is left over harms nobody
+            instance.bucket.delete(pack["object_key"])
     path = instance.repository_of(workspace.id, is_embedded=workspace.is_embedded)
     shutil.rmtree(path, ignore_errors=True)
 

@@ -20,7 +20,8 @@ class Malformed(InvalidInput):
 class Parsed:
     """One delivery. `ignored` says why it asks for no look; refs are full.
 
-    `repository` is the name the provider gives it, `repository_id` what outlives renames.
+    `repository` is the name the provider gives it, `formerly` the one before a rename or transfer,
+    `repository_id` what outlives both.
     """
 
     event: str
@@ -30,6 +31,7 @@ class Parsed:
     after_sha: str | None = None
     repository: str | None = None
     repository_id: str | None = None
+    formerly: str | None = None
     ignored: str | None = None
 
 

@@ -10,6 +10,7 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 from urllib.parse import parse_qs
 
 from gitsync.forge.delivery import Malformed, Parsed, load, sha, table, text
@@ -54,7 +55,9 @@ def parse(headers: Mapping[str, bytes], body: bytes) -> Parsed:
         return replace(common, ignored="A ping: the webhook works.")
     if event == "repository":
         action = text(value.get("action"), "action") or ""
-        return replace(common, event=f"repository.{action}"[:80])
+        return replace(
+            common, event=f"repository.{action}"[:80], formerly=_formerly(value, common.repository)
+        )
     if event != "push":
         return replace(common, ignored=f"Events of the kind {event} change nothing here.")
     ref = text(value.get("ref"), "ref")
@@ -68,6 +71,20 @@ def parse(headers: Mapping[str, bytes], body: bytes) -> Parsed:
     if twice:
         return common  # parsers may disagree about its values: look, believe nothing
     return replace(common, ref=ref, before_sha=before, after_sha=after)
+
+
+def _formerly(value: dict[str, Any], full_name: str | None) -> str | None:
+    """The name before a rename or a transfer."""
+    owner, _, name = (full_name or "").partition("/")
+    changes = table(value.get("changes"), "changes")
+    renamed = table(table(changes.get("repository"), "repository").get("name"), "name")
+    if old := text(renamed.get("from"), "changes.repository.name.from"):
+        return f"{owner}/{old}"
+    moved = table(table(changes.get("owner"), "owner").get("from"), "from")
+    for kind in ("user", "organization"):
+        if old := text(table(moved.get(kind), kind).get("login"), f"{kind}.login"):
+            return f"{old}/{name}"
+    return None
 
 
 def _json(headers: Mapping[str, bytes], body: bytes) -> bytes:

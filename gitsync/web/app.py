@@ -112,7 +112,7 @@ class NoNul:
 def _install_errors(app: FastAPI) -> None:
     @app.exception_handler(GitSyncError)
     async def known(request: Request, error: GitSyncError) -> JSONResponse:
-        answer = error_response(error, request)
+        answer = error_response(error)
         if answer.status_code >= 500:
             log.warning("request failed path=%s code=%s", request.url.path, error.code)
         return answer

@@ -117,8 +117,10 @@ def _is_ours(workspace: Workspace, parsed: Parsed) -> bool:
     if known is not None and known == parsed.repository_id:
         return True
     path = Remote.parse(workspace.clone_url or "").path.strip("/").removesuffix(".git").lower()
-    name = (parsed.repository or "").lower()
-    return name == path or name == workspace.identity.lower() or path.endswith("/" + name)
+    names = [name.lower() for name in (parsed.repository, parsed.formerly) if name]
+    return any(
+        name in (path, workspace.identity.lower()) or path.endswith("/" + name) for name in names
+    )
 
 
 def _remember(instance: Instance, workspace: Workspace, repository_id: str) -> None:

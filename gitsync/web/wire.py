@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import Request
 from fastapi.responses import JSONResponse
 
 from gitsync import errors
@@ -49,7 +48,7 @@ def error_body(code: str, message: str, **more: Any) -> dict[str, Any]:
     return {"error": message, "message": message, "code": code, **plain(more)}
 
 
-def error_response(error: errors.GitSyncError, request: Request | None = None) -> JSONResponse:
+def error_response(error: errors.GitSyncError) -> JSONResponse:
     """The answer for an error raised by a story or an owner."""
     status = status_of(error)
     more = {

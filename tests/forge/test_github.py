@@ -70,6 +70,24 @@ REPOSITORY = {"full_name": "acme/demo", "id": 7}
 PUSH = {"ref": "refs/heads/main", "before": "0" * 40, "after": "a" * 40, "repository": REPOSITORY}
 
 
+def test_the_name_before_a_rename_or_transfer_is_read():
+    found = {}
+    for case in CASES:
+        if case["file"] in ("github/repository-renamed.json", "github/repository-transferred.json"):
+            body = (FORGES / "payloads" / case["file"]).read_bytes()
+            value, parsed = json.loads(body), github.parse(lower(case["headers"]), body)
+            assert parsed.formerly
+            found[value["action"]] = parsed.formerly
+            if value["action"] == "renamed":
+                assert (
+                    parsed.formerly.split("/")[1] == value["changes"]["repository"]["name"]["from"]
+                )
+                assert parsed.formerly.split("/")[0] == parsed.repository.split("/")[0]
+            else:
+                assert parsed.formerly.split("/")[1] == parsed.repository.split("/")[1]
+    assert set(found) == {"renamed", "transferred"}
+
+
 def test_no_secret_at_all_refuses_everything():
     body = b"{}"
     headers = {"x-hub-signature-256": b"sha256=" + b"0" * 64}

@@ -112,6 +112,20 @@ def test_a_foreign_repository_is_refused(hook):
     assert (answer.status_code, answer.json()["code"]) == (404, "FOREIGN_REPOSITORY")
 
 
+def test_a_rename_is_known_by_the_name_before(live, hook):
+    renamed = {
+        "action": "renamed",
+        "repository": {"full_name": "acme/renamed", "id": 7},
+        "changes": {"repository": {"name": {"from": "hooked"}}},
+    }
+    url, secret = hook["webhook"]["url"], hook["webhook"]["secret"]
+    answer = deliver(url, secret, renamed, event="repository")
+    assert answer.status_code == 202 and answer.json()["event"] == "repository.renamed"
+    foreign = renamed | {"changes": {"repository": {"name": {"from": "else"}}}}
+    foreign["repository"] = {"full_name": "acme/other", "id": 8}
+    assert deliver(url, secret, foreign, event="repository").status_code == 404
+
+
 def test_a_form_is_taken_like_json(hook):
     body = urlencode({"payload": json.dumps(payload(ref="refs/tags/v1"))}).encode()
     answer = deliver(

@@ -376,3 +376,21 @@ def test_a_commit_on_its_way_is_told_as_such(live):
         json={"rollout": "demo", "commit_sha": "c" * 40},
     )
     assert (answer.status_code, answer.json()["code"]) == (409, "SYNC_IN_PROGRESS")
+
+
+def test_a_commit_the_checker_cannot_finish_is_refused_everywhere(tmp_path, caplog):
+    import logging
+
+    caplog.set_level(logging.CRITICAL)
+    with live_server(tmp_path, check_deadline_s=0.001) as live:
+        workspace = live.create()
+        checkout, path = live.checkout(workspace), f"/workspaces/{workspace['id']}"
+        older = checkout.commit(workspace_files())
+        sha = checkout.commit({"rollouts/demo/main.py": GOOD_MAIN + "# tip\n"})
+        checkout.push("-q", "origin", "main")
+        status = live.status(workspace, sha)
+        assert status["state"] == "refused" and "GITSYNC_CHECK_DEADLINE_S" in status["reason"]
+        report = live.post(f"{path}/check", {"ref": sha})
+        assert report["refused"] and report["findings"][0]["code"] == "inspection-failed"
+        pinned = live.call("PUT", f"{path}/versions/{older}/pins/x", json={})
+        assert pinned.status_code == 409 and "cannot be published" in pinned.json()["message"]

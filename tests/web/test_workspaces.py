@@ -229,6 +229,8 @@ def test_a_workspace_is_disconnected_before_it_is_deleted(live):
     assert live.call("GET", path).status_code == 404
     assert live.call("DELETE", path).status_code == 404
     assert not repo.exists()
+    left = [p for p in (live.data_dir / "artifacts").rglob("*") if workspace["id"] in str(p)]
+    assert not [p for p in left if p.is_file()]
     again = live.create(workspace["name"])  # the name is free again
     assert again["id"] != workspace["id"]
 
