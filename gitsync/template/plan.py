@@ -232,7 +232,7 @@ class Draft:
             self._folded[folder] = names
         for other in self._folded[folder].get(name.casefold(), ()):
             beside = f"{folder}/{other}" if folder else other
-            if other != name and self._changes.get(beside, (None, b""))[1] is not None:
+            if other != name and self.planned().entry(beside) is not None:
                 return beside
         return None
 
