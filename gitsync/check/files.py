@@ -99,9 +99,13 @@ class Files:
                 gitlinks.append(where)
                 found.append(_submodule(where))
             else:
-                file = FileAt(where, child, self.tree.size(where))
+                try:
+                    file = FileAt(where, child, self.tree.size(where))
+                    found.extend(self._file(file))
+                except OSError as e:
+                    found.append(unreadable(where, e))
+                    continue
                 files.append(file)
-                found.extend(self._file(file))
                 if self.content(file).has_marks:
                     marked.append(file)
                 if not generated and _is_generated_file(child.name):
@@ -200,6 +204,17 @@ class Files:
                 )
             )
         return found
+
+
+def unreadable(path: str, error: OSError) -> Finding:
+    """A file of a working copy that vanished, or that we may not read."""
+    return finding(
+        "check-failed",
+        path,
+        f"`{printable(path, limit=120)}` could not be read ({type(error).__name__}), so nothing "
+        "is known of it. Look at its permissions.",
+        subject=type(error).__name__,
+    )
 
 
 def is_data_set(path: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 MAX_BYTES = 1024 * 1024
 MAX_TOKENS = 150_000
+_MOST_GUARDS = 500
 _INTERESTING = re.compile(rb"environ|max_concurrent|HarborBackend|LocalBackend")
 _TOKEN = re.compile(rb"\w+|[^\w\s]")
 _CATCHERS = {"KeyError", "LookupError", "Exception", "BaseException"}
@@ -166,21 +167,32 @@ class _Reader:
             if any(_suppresses(item.context_expr) for item in node.items):
                 safe = {id(n) for n in node.body}
         elif isinstance(node, ast.If | ast.IfExp | ast.While):
-            texts = guards | _texts_in(node.test)
+            texts = _added(guards, [node.test])
             guarded = {id(c): texts for c in ast.iter_child_nodes(node) if c is not node.test}
         elif isinstance(node, ast.BoolOp):
             texts = guards
             for operand in node.values:
                 guarded[id(operand)] = texts
-                texts = texts | _texts_in(operand)
+                texts = _added(texts, [operand])
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            texts = _added(guards, [test for g in node.generators for test in g.ifs])
+            results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            guarded = {id(result): texts for result in results}
         for child in ast.iter_child_nodes(node):
             yield child, guarded.get(id(child), guards), caught or id(child) in safe
 
 
-def _texts_in(node: ast.expr) -> frozenset[str]:
-    return frozenset(
-        n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
-    )
+def _added(guards: frozenset[str], tests: list[ast.expr]) -> frozenset[str]:
+    """The guards and the texts of these tests; no more once there are far too many."""
+    if len(guards) > _MOST_GUARDS:
+        return guards
+    found = {
+        n.value
+        for test in tests
+        for n in ast.walk(test)
+        if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    }
+    return guards | found if found - guards else guards
 
 
 def _catches(kind: ast.expr | None) -> bool:

@@ -172,6 +172,8 @@ class WorkingCopy:
             items = list(os.scandir(self._bytes(path)))
         except (FileNotFoundError, NotADirectoryError):
             return
+        except PermissionError as e:
+            raise InvalidInput(f"{path[:200]!r} is a folder that we may not read.") from e
         self._seen += len(items)
         rules = self._rules.get(path)
         for item in items:

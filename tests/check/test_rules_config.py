@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from gitsync.check import inspect
+from gitsync.check.source import read_source
 from tests.check.oracles import SDK_CODES, config_loads
 from tests.check.trees import BENCHMARK, EVAL, GOOD, MAIN, TRAINING, Content, workspace
 
@@ -529,3 +532,20 @@ def test_columns_count_characters_and_point_at_value_or_key():
         ("invalid-secret-name", 11, 13),
         ("wrong-type", 11, 18),
     ]
+
+
+def test_thousands_of_guards_take_no_time():
+    chain = "".join(f'elif x == "T{n}":\n    pass\n' for n in range(8000))
+    many = "x = " + " or ".join(f'"T{n}"' for n in range(20_000)) + "\n"
+    code = f'import os\nif x == "A":\n    pass\n{chain}{many}os.environ["A_TOKEN"]\n'
+    start = time.process_time()
+    facts = read_source(code.encode())
+    assert time.process_time() - start < 5
+    assert facts.environment in ((), ("A_TOKEN",))  # the parser may give up on such a chain
+
+
+def test_a_comprehension_guards_what_it_yields():
+    code = 'import os\nA = [os.environ["A_TOKEN"] for _ in "x" if "A_TOKEN" in os.environ]\n'
+    assert read_source(code.encode()).environment == ()
+    other = code.replace('if "A_TOKEN"', 'if "B_TOKEN"')
+    assert read_source(other.encode()).environment == ("A_TOKEN",)

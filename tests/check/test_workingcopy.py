@@ -303,3 +303,23 @@ def test_disk_and_commit_agree_on_modes_and_order(tmp_path):
         ours = [(e.name, e.kind, e.mode) for e in disk.children(path)]
         theirs = [(e.name, e.kind, e.mode) for e in commit.children(path)]
         assert ours == theirs
+
+
+def test_a_file_that_cannot_be_read_is_one_finding(tmp_path, monkeypatch):
+    write(tmp_path, {p: str(t) for p, t in GOOD.items()})
+    write(tmp_path, {"docs/locked.txt": "x", "configs/eval/locked.toml": "x"})
+    tree = WorkingCopy(tmp_path)
+    real = tree.stream
+
+    def refusing(path):
+        if "locked" in path:
+            raise PermissionError(path)
+        return real(path)
+
+    monkeypatch.setattr(tree, "stream", refusing)
+    report = inspect(tree)
+    assert [(f.code, f.path) for f in report.findings] == [
+        ("check-failed", "configs/eval/locked.toml"),
+        ("check-failed", "docs/locked.txt"),
+    ]
+    assert [r.verdict for r in report.rollouts] == ["ok"]
