@@ -67,8 +67,12 @@ def leaves(table: Mapping[str, Any], prefix: Key = ()) -> dict[Key, Any]:
 
 
 def set_values(data: bytes, values: Mapping[Key, Any], *, name: str) -> bytes:
-    """`data` with these values set (None removes one); everything else keeps its bytes."""
-    read_toml(data, name=name)
+    """`data` with these values set (None removes one); everything else keeps its bytes.
+
+    The result is read again: an edit that would change anything else is refused.
+    """
+    wanted = leaves(read_toml(data, name=name))
+    wanted |= values
     crlf = b"\r\n" in data
     try:
         document = tomlkit.parse(data.decode("utf-8"))
@@ -86,11 +90,14 @@ def set_values(data: bytes, values: Mapping[Key, Any], *, name: str) -> bytes:
             elif table.get(key[-1]) != value or type(table.get(key[-1])) is bool:
                 _assign(table, key[-1], value)
         text = tomlkit.dumps(document)
-    except (TOMLKitError, RecursionError) as e:
+    except (TOMLKitError, RecursionError, TypeError, ValueError, KeyError, AttributeError) as e:
         raise InvalidInput(f"{name} cannot be edited: {str(e)[:200]}") from e
     if crlf and "\r\n" not in text:
         text = text.replace("\n", "\r\n")
-    return text.encode("utf-8")
+    edited = text.encode("utf-8")
+    if leaves(read_toml(edited, name=name)) != {k: v for k, v in wanted.items() if v is not None}:
+        raise InvalidInput(f"{name} cannot be edited without changing more than was asked.")
+    return edited
 
 
 def _assign(table: Any, key: str, value: object) -> None:
