@@ -168,7 +168,13 @@ def change_workspace(db: Connection, workspace_id: str, **values: Any) -> None:
 
 
 def set_state(db: Connection, workspace_id: str, state: WorkspaceState) -> None:
-    """Suspend, resume or disconnect; the fence is bumped so that no late publish gets in."""
+    """Suspend, resume or disconnect; the fence is bumped so that no late publish gets in.
+
+    Who is not followed is owed no look: those asked for were answered with the state.
+    """
+    settled: dict[str, Any] = {}
+    if state is not WorkspaceState.ACTIVE:
+        settled = {"done": workspaces.c.requested, "owed_since": None}
     db.execute(
         workspaces.update()
         .where(workspaces.c.id == workspace_id)
@@ -180,6 +186,7 @@ def set_state(db: Connection, workspace_id: str, state: WorkspaceState) -> None:
             not_before=None,
             hold=None,
             failures=0,
+            **settled,
         )
     )
 

@@ -59,6 +59,13 @@ NEEDS_A_PERSON = (
 )
 
 
+class TurnCrashed(GitSyncError):
+    """A turn ended in an exception that nobody foresaw."""
+
+    code = "INTERNAL"
+    transient = True
+
+
 def run_turn(instance: Instance, workspace_id: str) -> Outcome | None:
     """Take the workspace's turn and work; None if there was none to take or it was postponed."""
     at = instance.at
@@ -80,6 +87,10 @@ def run_turn(instance: Instance, workspace_id: str) -> Outcome | None:
         outcome = None
     except GitSyncError as e:
         outcome = _fail(work, e)
+    except Exception:
+        # a bug of ours; the engine logs it, but whoever pushed is told, and it is tried again later
+        _fail(work, TurnCrashed("Something went wrong here; the operator's log says more."))
+        raise
     at("turn.ended")
     return outcome
 
