@@ -60,8 +60,10 @@ def serve(control: Path, settings: dict[str, object]) -> None:
     fresh = control / "ready.fresh"
     fresh.write_text(json.dumps({"url": running.url, "token": token}))
     fresh.replace(control / "ready")
+    nursery = os.getppid()
     while not stop.wait(0.5):
-        continue
+        if os.getppid() != nursery:
+            os._exit(1)  # the tests are gone
     running.stop()
 
 

@@ -54,8 +54,12 @@ class Scene:
 
     def __enter__(self) -> Scene:
         self.service.start()
-        self.begin()
-        self.check()
+        try:
+            self.begin()
+            self.check()
+        except BaseException:
+            self.service.kill()
+            raise
         return self
 
     def begin(self) -> None:

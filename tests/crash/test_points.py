@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 import pytest
 
@@ -226,7 +227,7 @@ def test_p22_a_disconnect_during_a_sync_refuses_its_publish(scene, how):
     assert scene.service.served(scene.workspace) == good
     assert scene.service.call("GET", f"{path}/versions/{late}").status_code == 404
     assert scene.service.call("GET", f"{path}/versions/{good}").status_code == 200
-    with scene.database() as db:
+    with closing(scene.database()) as db:
         assert db.execute("SELECT count(*) FROM credentials").fetchone() == (0,)
         assert db.execute(
             "SELECT count(*) FROM syncs WHERE status IN ('pending', 'syncing')"
@@ -254,7 +255,7 @@ def test_p24_a_kill_while_the_schema_is_made(tmp_path):
     assert service.reached() == "migration.written"
     service.kill()
     service.disarm()
-    with service.start():
+    with service:
         assert service.get("/workspaces")["items"] == []
 
 
@@ -265,13 +266,13 @@ def test_a_crash_loop_is_no_fetch_loop(scene):
     scene.move("commit")
     scene.deliver()
     eventually(lambda: scene.service.workspace(scene.workspace)["last_error"])
-    with scene.database() as db:
+    with closing(scene.database()) as db:
         first = db.execute("SELECT failures FROM workspaces").fetchone()[0]
     before, begun = scene.host.count(""), time.monotonic()
     for _ in range(8):
         scene.kill(group=True)
         scene.service.start()
-    with scene.database() as db:
+    with closing(scene.database()) as db:
         assert db.execute("SELECT failures FROM workspaces").fetchone()[0] >= first
     looks = scene.host.count("") - before
     assert looks <= 8 + 2 * (time.monotonic() - begun) / 0.75, looks

@@ -71,9 +71,12 @@ class Hooked:
             time.sleep(0.3)
             if self.versions() > versions + 1:
                 faults.append(f"{name}: a version from another ref")
-        elif was_taken and name not in NOT_OURS:
-            if not _within(lambda: service.served(self.workspace) == tip):
-                faults.append(f"{name}: not published: {service.workspace(self.workspace)}")
+        elif (
+            was_taken
+            and name not in NOT_OURS
+            and not _within(lambda: service.served(self.workspace) == tip)
+        ):
+            faults.append(f"{name}: not published: {service.workspace(self.workspace)}")
         if name == "burst" and self.host.count("") - looks > FLOOD_LOOKS:
             faults.append(f"burst: {self.host.count('') - looks} requests to the remote")
         # whatever came, the branch's own tip is what is served in the end
