@@ -7,6 +7,7 @@ from functools import partial
 
 from gitsync.check import toml
 from gitsync.check.benchmark_config import check_benchmark
+from gitsync.check.boundary import attempt
 from gitsync.check.cache import Memo
 from gitsync.check.config import Config
 from gitsync.check.config_checker import Checker
@@ -41,11 +42,7 @@ def read_configs(files: Files, holding: Holding, links: Links) -> tuple[Config, 
         path = f"configs/{kind}"
         folder = files.tree.entry(path)
         if folder is not None and folder.kind is Kind.FOLDER:
-            found.extend(
-                files.memo.get(
-                    "configs", folder.oid, path, partial(_below, files, folder, path, kind), path
-                )
-            )
+            found.extend(_folder(files, folder, path))
     for path in holding.links:
         linked = kind_of(path)
         if linked:
@@ -55,17 +52,39 @@ def read_configs(files: Files, holding: Holding, links: Links) -> tuple[Config, 
     return tuple(sorted(found, key=lambda c: c.path.encode("utf-8", "surrogateescape")))
 
 
-def _below(files: Files, folder: Entry, path: str, kind: str) -> tuple[Config, ...]:
+def _folder(files: Files, folder: Entry, path: str) -> tuple[Config, ...]:
+    """The configs of one folder, remembered; file by file if one of them makes us fail."""
+
+    def together() -> tuple[Config, ...]:
+        return files.memo.get(
+            "configs", folder.oid, path, lambda: _below(files, folder, path), path
+        )
+
+    def apart(_: Finding) -> tuple[Config, ...]:
+        return _below(files, folder, path, careful=True)
+
+    return attempt(path, together, apart)
+
+
+def _below(files: Files, folder: Entry, path: str, *, careful: bool = False) -> tuple[Config, ...]:
     """The configs among the files of one folder of `configs/`."""
     found: list[Config] = []
+    kind = path.rpartition("/")[2]
     for file in files.below(path, folder.oid).files:
         if not file.path.endswith(".toml"):
             continue
         if files.content(file).is_lfs_pointer:
             found.append(Config(file.path, kind))
-        else:
-            found.append(_read(files.tree, files.memo, file.path, file.entry, file.path, kind))
+            continue
+        read = partial(_read, files.tree, files.memo, file.path, file.entry, file.path, kind)
+        found.append(
+            attempt(file.path, read, partial(_failed, file.path, kind)) if careful else read()
+        )
     return tuple(found)
+
+
+def _failed(path: str, kind: str, found: Finding) -> Config:
+    return Config(path, kind, None, (found,))
 
 
 def _read(tree: Tree, memo: Memo, path: str, entry: Entry, source: str, kind: str) -> Config:

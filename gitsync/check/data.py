@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from gitsync.check.boundary import attempt
 from gitsync.check.files import FileAt, Files, is_data_set
 from gitsync.check.found import finding, shown
 from gitsync.check.rows import CsvRows, JsonRows, Note
@@ -49,9 +50,12 @@ def check_data(files: Files, held: Sequence[FileAt]) -> Iterator[Finding]:
                 subject=stem_of(file.path),
             )
         if not files.content(file).is_lfs_pointer:
-            yield from files.memo.get(
-                "data", file.entry.oid, file.path, partial(_check, files, file), file.path
-            )
+            yield from attempt(file.path, partial(_remembered, files, file), lambda f: (f,))
+
+
+def _remembered(files: Files, file: FileAt) -> tuple[Finding, ...]:
+    check = partial(_check, files, file)
+    return files.memo.get("data", file.entry.oid, file.path, check, file.path)
 
 
 def stem_of(path: str) -> str:

@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any
 
 from gitsync.check.across import check_across
+from gitsync.check.boundary import attempt
 from gitsync.check.cache import Memo
 from gitsync.check.config import Config
 from gitsync.check.configs import read_configs, toml_finding, unreachable
 from gitsync.check.data import check_data, stem_of
 from gitsync.check.entrypoints import Known, check_pairs, pairs
 from gitsync.check.files import Files, Holding, is_data_set, over_the_sum
-from gitsync.check.found import finding
 from gitsync.check.layout import check_layout
 from gitsync.check.links import Links
 from gitsync.check.package import check_package
@@ -28,7 +28,6 @@ from gitsync.check.suppress import read_suppressions
 from gitsync.check.survey import survey
 from gitsync.check.symlinks import CLAUDE, check_links
 from gitsync.check.toml import MAX_BYTES, TomlError, parse_values
-from gitsync.errors import GitSyncError
 from gitsync.model import CheckOptions, EntrypointReport, Finding, Report
 from gitsync.tree import TooLarge, Tree
 
@@ -98,21 +97,12 @@ class _Inspection:
 
     def _try[T](self, path: str, step: Callable[[], T], otherwise: T) -> T:
         """The result of a step; an unforeseen failure becomes a finding and `otherwise`."""
-        try:
-            return step()
-        except GitSyncError:
-            raise
-        except Exception as e:  # the boundary of one group, see the module's promise
-            self._found.append(
-                finding(
-                    "check-failed",
-                    path,
-                    f"This part could not be checked ({type(e).__name__}). Nothing is known to be "
-                    "wrong with it; please report this to the operator.",
-                    subject=type(e).__name__,
-                )
-            )
+
+        def failed(found: Finding) -> T:
+            self._found.append(found)
             return otherwise
+
+        return attempt(path, step, failed)
 
     def _collect(self, path: str, step: Callable[[], Iterable[Finding]]) -> None:
         self._found.extend(self._try(path, lambda: list(step()), []))

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import strictyaml
 
+from gitsync.check.boundary import attempt
 from gitsync.check.commands import unknown_command
 from gitsync.check.files import FileAt, Files
 from gitsync.check.found import finding, shown
 from gitsync.check.links import End, Links
 from gitsync.check.markdown import MAX_BYTES, Page, read_page, relative_path
 from gitsync.check.suggest import did_you_mean
-from gitsync.model import Finding
+from gitsync.model import Finding, Severity
 from gitsync.tree import Entry, Kind, TooLarge
 
 FOLDER = ".agents/skills"
@@ -43,7 +45,7 @@ class Skill:
     @property
     def is_valid(self) -> bool:
         """True if no finding of its own is an error."""
-        return not any(f.severity.value == "error" for f in self.found)
+        return not any(f.severity in (Severity.ERROR, Severity.UNRESOLVED) for f in self.found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,16 @@ def read_skills(files: Files, links: Links) -> tuple[Skill, ...]:
     for entry in files.tree.children(FOLDER):
         if entry.kind is Kind.FOLDER:
             path = f"{FOLDER}/{entry.name}"
-            found.append(Skill(entry.name, path, tuple(_skill(files, links, path, entry))))
+            step = partial(_skill, files, links, path, entry)
+            found.append(Skill(entry.name, path, attempt(path, step, lambda f: (f,))))
     return tuple(found)
 
 
-def _skill(files: Files, links: Links, path: str, folder: Entry) -> Iterator[Finding]:
+def _skill(files: Files, links: Links, path: str, folder: Entry) -> tuple[Finding, ...]:
+    return tuple(_findings(files, links, path, folder))
+
+
+def _findings(files: Files, links: Links, path: str, folder: Entry) -> Iterator[Finding]:
     name = _file_name(files, links, path)
     if name is None:
         yield finding(

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import gitsync.check.configs as configs_module
+import gitsync.check.data as data_module
 import gitsync.check.inspection as story
 from gitsync.check import config_content, fingerprint, inspect, service_hints
 from gitsync.check.cache import forget
@@ -496,6 +498,38 @@ def test_a_failure_of_one_part_is_one_finding_and_stops_nothing_else(monkeypatch
     ]
     assert report.rollouts[0].verdict is Verdict.OK
     assert "\x1b" not in str(report)
+
+
+def test_a_failure_on_one_file_leaves_the_others(monkeypatch):
+    def broken(real):
+        def read(path: str, *args: object) -> object:
+            if "/bad" in str(path):
+                raise RuntimeError("a bug")
+            return real(path, *args)
+
+        return read
+
+    monkeypatch.setattr(configs_module, "read_config", broken(configs_module.read_config))
+    monkeypatch.setattr(data_module, "check_rows", broken(data_module.check_rows))
+    forget()
+    report = inspect(
+        workspace(
+            {
+                "configs/eval/bad.toml": EVAL,
+                "configs/eval/worse.toml": "[",
+                "data/bad.jsonl": ROWS,
+                "data/worse.csv": "",
+            }
+        )
+    )
+    assert [(f.code, f.path) for f in report.findings] == [
+        ("check-failed", "configs/eval/bad.toml"),
+        ("toml-syntax", "configs/eval/worse.toml"),
+        ("check-failed", "data/bad.jsonl"),
+        ("too-few-rows", "data/worse.csv"),
+    ]
+    assert [c["valid"] for c in report.configs] == [False, True, False, True]
+    forget()
 
 
 def test_an_error_of_the_reader_is_raised_because_nothing_can_be_said():
