@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from gitsync.check import inspect
-from gitsync.check.source import read_source
 from tests.check.oracles import SDK_CODES, config_loads
-from tests.check.trees import BENCHMARK, EVAL, GOOD, MAIN, TRAINING, Content, workspace
+from tests.check.trees import BENCHMARK, EVAL, TRAINING, outer, workspace
 
 EV, TR, BE = "configs/eval/demo.toml", "configs/training/demo.toml", "configs/benchmark/demo.toml"
-
-
-def outer(files: dict[str, Content]) -> list[str]:
-    """`code path:line` of every outer finding."""
-    report = inspect(workspace(files))
-    return [f"{f.code} {f.path}:{f.line}" for f in report.findings]
 
 
 def head(*lines: str, rollout: str = "demo") -> str:
@@ -40,11 +31,6 @@ def head(*lines: str, rollout: str = "demo") -> str:
 def bench(*lines: str) -> str:
     """The good benchmark config, which has 9 lines, with these after it."""
     return BENCHMARK + "\n".join(lines) + "\n"
-
-
-def read_secret(code: str) -> dict[str, Content]:
-    """The good workspace whose code has these lines too, and no need for OPENAI_API_KEY."""
-    return {"rollouts/demo/main.py": MAIN + "\n\n" + code + "\n"}
 
 
 CONFIGS: dict[str, tuple[str, str, list[str]]] = {
@@ -382,139 +368,6 @@ def test_default_files_are_judged_only_by_the_loader(kind):
     ]
 
 
-ACROSS: dict[str, tuple[dict[str, Content], list[str]]] = {
-    "twins-in-folders": (
-        {
-            "configs/eval/a/x.toml": head(),
-            "configs/training/a/x.toml": TRAINING.replace('"main.py"', '"other.py"'),
-        },
-        ["twin-entrypoint-differs configs/training/a/x.toml:3"],
-    ),
-    "twins-normalised": ({TR: TRAINING.replace('"main.py"', '"./x/../main.py"')}, []),
-    "twins-rollout": (
-        {
-            TR: TRAINING.replace('"demo"', '"two"'),
-            "rollouts/two/main.py": MAIN,
-        },
-        [f"twin-rollout-differs {TR}:2"],
-    ),
-    "twins-timeouts": (
-        {
-            TR: TRAINING + "grader_timeout_s = 10\nagent_workflow_timeout_s = 5.0\n",
-            EV: head("[evaluation]", "grader_timeout_s = 11", "agent_workflow_timeout_s = 5"),
-        },
-        [f"twin-timeouts-differ {TR}:9"],
-    ),
-    "near-case": ({EV: head().replace('"sums"', '"Sums"')}, [f"dataset-near-miss {EV}:5"]),
-    "near-swap": (
-        {
-            "data/letters.csv": "user_prompt,label\n" + "a,b\n" * 4,
-            EV: head().replace("sums", "lettesr"),
-        },
-        [f"dataset-near-miss {EV}:5"],
-    ),
-    "near-short": ({EV: head().replace('"sums"', '"sum"')}, []),
-    "near-digits": (
-        {
-            "data/letters-2023.jsonl": GOOD["data/sums.jsonl"],
-            EV: head().replace("sums", "letters-2024"),
-        },
-        [],
-    ),
-    "near-placeholder": ({EV: head().replace('"sums"', '"<sums>"')}, [f"placeholder-left {EV}:5"]),
-    "reads-alias": (
-        read_secret('import os as o\nKEY = o.environ["SEARCH_TOKEN"]'),
-        [f"secret-not-required {EV}:11", f"secret-not-required {TR}:1"],
-    ),
-    "reads-from-import": (
-        read_secret('from os import environ as env\n\ndef key():\n    return env["DB_PASSWORD"]'),
-        [f"secret-not-required {EV}:11", f"secret-not-required {TR}:1"],
-    ),
-    "reads-variable": (
-        read_secret("import os\nE = os.environ\nX = f\"{E['A_SECRET']}\""),
-        [f"secret-not-required {EV}:11", f"secret-not-required {TR}:1"],
-    ),
-    "reads-beside-try": (
-        read_secret(
-            'import os\ntry:\n    pass\nexcept KeyError:\n    os.environ["A_TOKEN"]\n'
-            'try:\n    os.environ["B_TOKEN"]\nexcept (ValueError, KeyError):\n    pass\n'
-            'try:\n    os.environ["C_TOKEN"]\nexcept ValueError:\n    pass'
-        ),
-        [f"secret-not-required {EV}:11"] * 2 + [f"secret-not-required {TR}:1"] * 2,
-    ),
-    "reads-guarded": (
-        read_secret(
-            'import os\nA = os.environ["A_TOKEN"] if "A_TOKEN" in os.environ else None\n'
-            'if os.getenv("B_TOKEN"):\n    if True:\n        os.environ["B_TOKEN"]\n'
-            'del os.environ["C_TOKEN"]\nos.environ["D_TOKEN"] += "x"\nos.environ.get("E_TOKEN")'
-        ),
-        [],
-    ),
-    "reads-in-tests": (
-        {
-            "rollouts/demo/tests/x.py": 'import os\nos.environ["A_TOKEN"]\n',
-            "rollouts/demo/conftest.py": 'import os\nos.environ["A_TOKEN"]\n',
-            "rollouts/demo/pkg/test_it.py": 'import os\nos.environ["A_TOKEN"]\n',
-        },
-        [],
-    ),
-    "reads-given": (
-        {
-            **read_secret('import os\nos.environ["A_TOKEN"]\nos.environ["B_TOKEN"]'),
-            EV: EVAL.replace("]\n", "]\n", 1).replace('KEY"]', 'KEY", "A_TOKEN", "B_TOKEN"]'),
-            TR: TRAINING + '[env]\nA_TOKEN = "x"\n[secrets]\nrequired = ["B_TOKEN"]\n',
-        },
-        [],
-    ),
-    "unused": (
-        {EV: EVAL.replace('KEY"]', 'KEY",\n"MAPS_KEY",\n"GROQ_API_KEY"]')},
-        [f"unused-secret {EV}:12"],
-    ),
-    "used-in-text": (
-        {
-            EV: EVAL.replace('KEY"]', 'KEY", "MAPS_KEY"]'),
-            "rollouts/demo/notes.txt": "set MAPS_KEY first\n",
-        },
-        [],
-    ),
-    "unused-training": (
-        {TR: TRAINING + '[secrets]\nrequired = ["WANDB"]\n'},
-        [f"unused-secret {TR}:10"],
-    ),
-    "no-config": (
-        {"rollouts/two/pyproject.toml": GOOD["rollouts/demo/pyproject.toml"]},
-        [
-            "rollout-without-config rollouts/two:1",
-            "project-name-differs rollouts/two/pyproject.toml:2",
-        ],
-    ),
-    "no-config-while-broken": (
-        {"rollouts/two/main.py": MAIN, "configs/training/x.toml": "["},
-        ["toml-syntax configs/training/x.toml:1"],
-    ),
-    "limit-known": (
-        {
-            **read_secret("CONFIG = dict(max_concurrent=2)"),
-            TR: TRAINING + "n_samples_per_prompt = 8\nrollout_batch_size = 17\n",
-        },
-        [f"too-many-policy-calls {TR}:10"],
-    ),
-    "limits-unclear": (
-        {
-            **read_secret("A = dict(max_concurrent=1)\nB = dict(max_concurrent=2)"),
-            TR: TRAINING + "n_samples_per_prompt = 8\nrollout_batch_size = 17\n",
-        },
-        [],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ACROSS)
-def test_across(name):
-    files, expected = ACROSS[name]
-    assert sorted(outer(files)) == sorted(expected)
-
-
 def test_a_key_of_another_section_is_told_its_home():
     report = inspect(workspace({EV: head("limit = 3", "batchsize = 3")}))
     messages = [f.message for f in report.findings]
@@ -532,20 +385,3 @@ def test_columns_count_characters_and_point_at_value_or_key():
         ("invalid-secret-name", 11, 13),
         ("wrong-type", 11, 18),
     ]
-
-
-def test_thousands_of_guards_take_no_time():
-    chain = "".join(f'elif x == "T{n}":\n    pass\n' for n in range(8000))
-    many = "x = " + " or ".join(f'"T{n}"' for n in range(20_000)) + "\n"
-    code = f'import os\nif x == "A":\n    pass\n{chain}{many}os.environ["A_TOKEN"]\n'
-    start = time.process_time()
-    facts = read_source(code.encode())
-    assert time.process_time() - start < 5
-    assert facts.environment in ((), ("A_TOKEN",))  # the parser may give up on such a chain
-
-
-def test_a_comprehension_guards_what_it_yields():
-    code = 'import os\nA = [os.environ["A_TOKEN"] for _ in "x" if "A_TOKEN" in os.environ]\n'
-    assert read_source(code.encode()).environment == ()
-    other = code.replace('if "A_TOKEN"', 'if "B_TOKEN"')
-    assert read_source(other.encode()).environment == ("A_TOKEN",)

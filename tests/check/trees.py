@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 
+from gitsync.check import inspect
 from gitsync.tree import Entry, Kind, TooLarge
 
 Content = str | bytes | tuple[str, str] | None
@@ -123,6 +124,11 @@ def workspace(files: Mapping[str, Content] | None = None, *, oids: bool = True) 
     """The good workspace with these files put in, or taken out where the content is None."""
     merged = {**GOOD, **(files or {})}
     return MemoryTree({p: c for p, c in merged.items() if c is not None}, oids=oids)
+
+
+def outer(files: Mapping[str, Content]) -> list[str]:
+    """`code path:line` of every outer finding for the good workspace with these files."""
+    return [f"{f.code} {f.path}:{f.line}" for f in inspect(workspace(files)).findings]
 
 
 class MemoryTree:

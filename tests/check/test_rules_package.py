@@ -1,0 +1,221 @@
+"""Each rule for the package of a rollout in at least two spellings."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.check.trees import (
+    PYPROJECT,
+    Content,
+    outer,
+)
+
+PY = "rollouts/demo/pyproject.toml"
+HARBOR = "from osmosis_ai.rollout.backend.harbor import HarborBackend\n"
+LOCK = """\
+version = 1
+requires-python = ">=3.12"
+
+[[package]]
+name = "demo"
+version = "0.1.0"
+
+[package.metadata]
+requires-dist = [{ name = "osmosis-ai", extras = ["server"], specifier = ">=0.3.8,<0.4" }]
+"""
+
+
+def depends(*more: str) -> str:
+    """The good project, whose dependencies are lines 6 and following."""
+    listed = "".join(f"    {m},\n" for m in more)
+    return PYPROJECT.replace(
+        'dependencies = ["osmosis-ai[server]>=0.3.8,<0.4"]', f"dependencies = [\n{listed}]"
+    )
+
+
+def python(value: str) -> str:
+    return PYPROJECT.replace('">=3.12"', f'"{value}"')
+
+
+PACKAGE: dict[str, tuple[dict[str, Content], list[str]]] = {
+    "no-project": ({PY: "[build-system]\nrequires = []\n"}, [f"project-incomplete {PY}:1"]),
+    "no-name": ({PY: PYPROJECT.replace('name = "demo"\n', "")}, [f"project-incomplete {PY}:1"]),
+    "project-is-text": ({PY: 'project = "x"\n'}, [f"project-incomplete {PY}:1"]),
+    "dynamic-version": (
+        {PY: PYPROJECT.replace('version = "0.1.0"', 'dynamic = ["version", "requires-python"]')},
+        [],
+    ),
+    "bad-requirement": (
+        {PY: depends('"osmosis-ai[server]>=0.3.8,<0.4"', '"numpy => 2"', "5")},
+        [f"invalid-requirement {PY}:7", f"invalid-requirement {PY}:8"],
+    ),
+    "bad-python": ({PY: python("3.12")}, [f"invalid-requirement {PY}:4"]),
+    "python-number": ({PY: PYPROJECT.replace('">=3.12"', "3.12")}, [f"invalid-requirement {PY}:4"]),
+    "python-11": ({PY: python(">=3.11.9")}, [f"requires-python {PY}:4"]),
+    "python-above-11": ({PY: python(">3.11")}, [f"requires-python {PY}:4"]),
+    "python-open-below": ({PY: python("<4")}, [f"requires-python {PY}:4"]),
+    "python-gap": ({PY: python(">=3.11,!=3.11.*")}, [f"requires-python {PY}:4"]),
+    "python-none": ({PY: python(">=3.13,<3.13")}, [f"requires-python {PY}:4"]),
+    "python-compatible": ({PY: python("~=3.10")}, [f"requires-python {PY}:4"]),
+    "python-good": ({PY: python(">=3.9,>=3.12,<3.14")}, []),
+    "python-exact": ({PY: python("==3.13.*")}, []),
+    "python-missing": (
+        {PY: PYPROJECT.replace('requires-python = ">=3.12"\n', "")},
+        [f"requires-python-missing {PY}:1"],
+    ),
+    "name-spelling": ({PY: PYPROJECT.replace('"demo"', '"DEMO"')}, []),
+    "name-other": ({PY: PYPROJECT.replace('"demo"', '"demo_2"')}, [f"project-name-differs {PY}:2"]),
+    "sdk-old": ({PY: depends('"Osmosis.AI[server]~=0.2.1"')}, [f"sdk-version-excluded {PY}:6"]),
+    "sdk-new": ({PY: depends('"osmosis-ai>0.3.8"')}, [f"sdk-version-excluded {PY}:6"]),
+    "sdk-free": ({PY: depends('"osmosis-ai"')}, [f"sdk-unbounded {PY}:6"]),
+    "sdk-below-one": ({PY: depends('"osmosis_ai>=0.3.8,<1"')}, [f"sdk-unbounded {PY}:6"]),
+    "sdk-url": ({PY: depends('"osmosis-ai @ https://x.example/a.whl"')}, []),
+    "extra-unknown": (
+        {PY: depends('"osmosis-ai[Server, eval_run, openai]>=0.3.8,<0.4"')},
+        [f"sdk-unknown-extra {PY}:6"] * 2,
+    ),
+    "extra-spelling": ({PY: depends('"osmosis-ai[OpenAI_Agents]>=0.3.8,<0.4"')}, []),
+    "litellm-free": (
+        {PY: depends('"osmosis-ai[server]>=0.3.8,<0.4"', '"osmosis-ai[Strands]>=0.3.8,<0.4"')},
+        [f"litellm-cap-missing {PY}:7"],
+    ),
+    "litellm-compatible": (
+        {PY: depends('"osmosis-ai[strands]>=0.3.8,<0.4"', '"LiteLLM~=1.94"')},
+        [f"litellm-cap-missing {PY}:6"],
+    ),
+    "litellm-capped": ({PY: depends('"osmosis-ai[strands]>=0.3.8,<0.4"', '"litellm<1.106"')}, []),
+    "litellm-pinned": (
+        {PY: depends('"osmosis-ai[strands]>=0.3.8,<0.4"', '"litellm==1.105.7"')},
+        [],
+    ),
+    "litellm-late-pin": (
+        {PY: depends('"osmosis-ai[strands]>=0.3.8,<0.4"', '"litellm==1.106.12"')},
+        [f"litellm-cap-missing {PY}:6"],
+    ),
+    "litellm-constraint": (
+        {
+            PY: depends('"osmosis-ai[strands]>=0.3.8,<0.4"')
+            + '[tool.uv]\nconstraint-dependencies = ["litellm<1.106"]\n'
+        },
+        [],
+    ),
+    "litellm-with-agents": ({PY: depends('"osmosis-ai[strands,openai-agents]>=0.3.8,<0.4"')}, []),
+    "litellm-locked": (
+        {
+            PY: depends('"osmosis-ai[strands]>=0.3.8,<0.4"'),
+            "rollouts/demo/uv.lock": LOCK.replace('"server"', '"strands"')
+            + '[[package]]\nname = "litellm"\nversion = "1.105.7"\n',
+        },
+        [],
+    ),
+    "flat-folders": (
+        {"rollouts/demo/pkg/__init__.py": "", "rollouts/demo/assets/a.txt": "x"},
+        [f"flat-layout {PY}:1"],
+    ),
+    "flat-modules": ({"rollouts/demo/tools.py": ""}, [f"flat-layout {PY}:1"]),
+    "flat-named": (
+        {
+            "rollouts/demo/tools.py": "",
+            PY: PYPROJECT + '[tool.setuptools]\npy-modules = ["main"]\n',
+        },
+        [],
+    ),
+    "flat-found": (
+        {
+            "rollouts/demo/a/__init__.py": "",
+            "rollouts/demo/b/__init__.py": "",
+            PY: PYPROJECT + '[tool.setuptools.packages.find]\ninclude = ["a*"]\n',
+        },
+        [],
+    ),
+    "flat-other-backend": (
+        {
+            "rollouts/demo/tools.py": "",
+            PY: PYPROJECT.replace("setuptools.build_meta", "hatchling.build"),
+        },
+        [],
+    ),
+    "flat-left-out": (
+        {
+            "rollouts/demo/pkg/a.py": "",
+            "rollouts/demo/tests/a.py": "",
+            "rollouts/demo/my-data/a": "",
+            "rollouts/demo/_private/a.py": "",
+        },
+        [],
+    ),
+    "harbor-none": (
+        {"rollouts/demo/main.py": HARBOR + "B = HarborBackend(agent=Flow)\n"},
+        [f"harbor-package-count {PY}:1"],
+    ),
+    "harbor-two": (
+        {
+            "rollouts/demo/main.py": "import osmosis_ai.rollout.backend.harbor as h\n"
+            "B = h.HarborBackend(agent=Flow, grader=G)\n",
+            "rollouts/demo/one/__init__.py": "",
+            "rollouts/demo/src/two/__init__.py": "",
+        },
+        [f"harbor-package-count {PY}:1"],
+    ),
+    "harbor-one": (
+        {
+            "rollouts/demo/main.py": HARBOR + "B = HarborBackend(agent=Flow)\n",
+            "rollouts/demo/one/__init__.py": "",
+            "rollouts/demo/build/lib/__init__.py": "",
+        },
+        [],
+    ),
+    "harbor-native": (
+        {"rollouts/demo/main.py": HARBOR + 'A = "terminus-2"\nB = HarborBackend(agent=A)\n'},
+        [],
+    ),
+    "harbor-bundle": (
+        {"rollouts/demo/main.py": HARBOR + "B = HarborBackend(agent=Flow, bundle=X)\n"},
+        [],
+    ),
+    "harbor-of-others": (
+        {"rollouts/demo/main.py": "from x import HarborBackend\nB = HarborBackend(agent=F)\n"},
+        [],
+    ),
+    "lock-fresh": ({"rollouts/demo/uv.lock": LOCK}, []),
+    "lock-python": (
+        {"rollouts/demo/uv.lock": LOCK.replace('">=3.12"', '">=3.13"')},
+        ["lock-stale rollouts/demo/uv.lock:1"],
+    ),
+    "lock-of-another": (
+        {"rollouts/demo/uv.lock": LOCK.replace('name = "demo"', 'name = "other"')},
+        ["lock-stale rollouts/demo/uv.lock:1"],
+    ),
+    "lock-other-extra": (
+        {"rollouts/demo/uv.lock": LOCK.replace('["server"]', '["server", "eval"]')},
+        ["lock-stale rollouts/demo/uv.lock:1"],
+    ),
+    "lock-marker": (
+        {
+            PY: depends(
+                '"osmosis-ai[server]>=0.3.8,<0.4"', "\"tomli>=2; python_version < '3.13'\""
+            ),
+            "rollouts/demo/uv.lock": LOCK.replace(
+                '<0.4" }]',
+                '<0.4" },\n{ name = "tomli", marker = "python_full_version < \'3.13\'", '
+                'specifier = ">=2" }]',
+            ),
+        },
+        [],
+    ),
+    "lock-of-extras": (
+        {
+            "rollouts/demo/uv.lock": LOCK.replace(
+                '<0.4" }]', '<0.4" }, { name = "rich", marker = "extra == \'x\'" }]'
+            ),
+            PY: PYPROJECT + '[project.optional-dependencies]\nx = ["rich"]\n',
+        },
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PACKAGE)
+def test_package(name):
+    files, expected = PACKAGE[name]
+    assert sorted(outer(files)) == sorted(expected)
