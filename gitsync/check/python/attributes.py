@@ -7,7 +7,7 @@ import posixpath
 
 from gitsync.check.python import calls, classes
 from gitsync.check.python.facts import BASES
-from gitsync.check.python.machine import REGISTRY, SYS_MODULES, SYS_PATH, Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     FALSE,
     NONE,
@@ -35,6 +35,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
+from gitsync.check.python.worlds import REGISTRY, SYS_MODULES, SYS_PATH, Frame
 
 SPECIAL: dict[str, Value] = {
     "typing.TYPE_CHECKING": FALSE,

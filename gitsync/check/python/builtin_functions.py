@@ -13,11 +13,12 @@ from gitsync.check.python import (
     containers,
     expressions,
     instances,
+    invoking,
     reach,
     subscripts,
 )
 from gitsync.check.python.facts import BASES
-from gitsync.check.python.machine import Frame, Machine, Rule
+from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     FALSE,
     NONE,
@@ -40,6 +41,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import Frame
 
 
 def _type(
@@ -343,7 +345,7 @@ def _next(
             if method is not None:
                 return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
     if isinstance(value, Coroutine):
-        items, rest = calls.run_generator(m, frame, value, node)
+        items, rest = invoking.run_generator(m, frame, value, node)
         if len(items) == 1 or (items and not reach.touches(m.state, value)):
             return items[0]
         if not items and rest is None and default is not None:

@@ -9,20 +9,15 @@ from gitsync.check.python import warn
 from gitsync.check.python.contracts import Breach, breaches
 from gitsync.check.python.facts import CLASS_NAMES
 from gitsync.check.python.files import Files
-from gitsync.check.python.imports import ROOT, Importer, import_names
-from gitsync.check.python.machine import (
-    REGISTRY,
-    SYS_MODULES,
-    SYS_PATH,
-    Machine,
-    Outcome,
-    spent,
-)
+from gitsync.check.python.imports import Importer
+from gitsync.check.python.loading import ROOT, import_names
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.project import Project, normalised, read_project
 from gitsync.check.python.roles import Agreed, World, agree, assign_roles, examine
 from gitsync.check.python.source import LimitHit, Sources
 from gitsync.check.python.values import Const, ListObj, Namespace, Place, Value
 from gitsync.check.python.wiring import Wiring
+from gitsync.check.python.worlds import REGISTRY, SYS_MODULES, SYS_PATH, Outcome, spent
 from gitsync.model import CheckOptions, EntrypointReport, Finding, Severity, Verdict
 from gitsync.text import printable
 from gitsync.tree import Tree

@@ -15,7 +15,7 @@ from gitsync.check.python import (
     storing,
 )
 from gitsync.check.python.facts import BASES
-from gitsync.check.python.machine import REGISTRY, Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     ClassObj,
@@ -30,6 +30,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import REGISTRY, Frame
 
 
 def class_method(

@@ -7,7 +7,7 @@ from typing import cast
 
 from gitsync.check.python import calls, expressions
 from gitsync.check.python.facts import BASES, facts
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     ClassObj,
     Const,
@@ -22,6 +22,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
+from gitsync.check.python.worlds import Frame
 
 # -- what touches a component ----------------------------------------------------------------
 

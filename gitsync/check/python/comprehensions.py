@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import cast
 
 from gitsync.check.python import containers, expressions
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     DictObj,
     Lazy,
     Scope,
     Value,
 )
+from gitsync.check.python.worlds import Frame
 
 
 def _comprehension_names(generators: list[ast.comprehension]) -> frozenset[str]:

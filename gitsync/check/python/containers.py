@@ -6,13 +6,13 @@ import ast
 from typing import Any, cast
 
 from gitsync.check.python import (
-    calls,
     classes,
     comparing,
     comprehensions,
+    invoking,
     reach,
 )
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     ClassObj,
     Const,
@@ -33,6 +33,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import Frame
 
 MAX_CANDIDATES = 12
 MAX_ITEMS = 50_000
@@ -151,7 +152,7 @@ def known_items(
     if isinstance(value, Lazy):
         return comprehensions.run_lazy(m, value)
     if isinstance(value, Coroutine):
-        return calls.run_generator(m, frame, value, node)
+        return invoking.run_generator(m, frame, value, node)
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gitsync.check.python import calls, classes
 from gitsync.check.python.facts import METHODS
-from gitsync.check.python.machine import Frame, Machine, Raised
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     Alias,
@@ -27,6 +27,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
+from gitsync.check.python.worlds import Frame, Raised
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from gitsync.check.python import (
     calls,
     classes,
     expressions,
+    invoking,
 )
-from gitsync.check.python.machine import Frame, Machine, Raised
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
 from gitsync.check.python.values import (
     NONE,
@@ -29,6 +30,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import Frame, Raised
 
 
 def make_function(
@@ -107,7 +109,7 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
                 if method is not None:
                     value = calls.call(m, frame, calls.bind(m, method, manager), [], {}, node)
                     if isinstance(value, Coroutine):
-                        return calls.run_coroutine(m, frame, value, node)
+                        return invoking.run_coroutine(m, frame, value, node)
                     return value
         if isinstance(obj, ListObj) and obj.kind == "manager":
             return obj.items[0] if obj.items else NONE
@@ -138,6 +140,6 @@ def leave_context(
                 what = [classes.class_of(m, raised.value), raised.value, Opaque("traceback")]
             value = calls.call(m, frame, calls.bind(m, method, manager), what, {}, node)
             if isinstance(value, Coroutine):
-                value = calls.run_coroutine(m, frame, value, node)
+                value = invoking.run_coroutine(m, frame, value, node)
             return expressions.is_true(m, frame, value, node) if raised is not None else False
     return False

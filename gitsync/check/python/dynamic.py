@@ -14,7 +14,7 @@ from gitsync.check.python import (
     standard,
     storing,
 )
-from gitsync.check.python.machine import Frame, Machine, Raised, Rule
+from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     FALSE,
     NONE,
@@ -34,6 +34,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import Frame, Raised
 
 
 def _globals(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -16,10 +15,11 @@ from gitsync.check.python import (
     containers,
     definitions,
     instances,
-    reach,
+    invoking,
+    operators,
     subscripts,
 )
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     FALSE,
     NONE,
@@ -42,8 +42,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
-
-MAX_CONSTANT = 4096
+from gitsync.check.python.worlds import Frame
 
 
 def evaluate(m: Machine, frame: Frame, node: ast.expr) -> Value:
@@ -179,7 +178,7 @@ def _joined_str(m: Machine, frame: Frame, node: ast.JoinedStr) -> Value:
             parts = None
     if parts is None:
         return Opaque("str()")
-    return Const("".join(parts)[:MAX_CONSTANT])
+    return Const("".join(parts)[: operators.MAX_CONSTANT])
 
 
 # -- operators -------------------------------------------------------------------------------
@@ -217,38 +216,7 @@ def _unary(m: Machine, frame: Frame, node: ast.UnaryOp) -> Value:
     if isinstance(value, Unknown):
         return value
     names = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}
-    return _operator_method(m, frame, names[type(node.op)], value, [], node) or Opaque()
-
-
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.BitOr: operator.or_,
-    ast.BitAnd: operator.and_,
-    ast.BitXor: operator.xor,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.Pow: operator.pow,
-}
-_OPERATOR_NAMES: dict[type[ast.operator], str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "truediv",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.BitOr: "or",
-    ast.BitAnd: "and",
-    ast.BitXor: "xor",
-    ast.LShift: "lshift",
-    ast.RShift: "rshift",
-    ast.Pow: "pow",
-    ast.MatMult: "matmul",
-}
+    return operators.operator_method(m, frame, names[type(node.op)], value, [], node) or Opaque()
 
 
 def _bin_op(m: Machine, frame: Frame, node: ast.BinOp) -> Value:
@@ -261,95 +229,8 @@ def _bin_op(m: Machine, frame: Frame, node: ast.BinOp) -> Value:
     value = evaluate(m, frame, left)
     for part in reversed(spine):
         right = evaluate(m, frame, part.right)
-        value = m.concrete(binary(m, frame, part.op, value, right, part))
+        value = m.concrete(operators.binary(m, frame, part.op, value, right, part))
     return value
-
-
-def binary(
-    m: Machine, frame: Frame, op: ast.operator, left: Value, right: Value, node: ast.AST
-) -> Value:
-    """A binary operation on two values."""
-    if isinstance(left, Unknown):
-        return left
-    if isinstance(left, Const) and isinstance(right, Const):
-        return _constants(m, frame, op, left.value, right.value, node)
-    joined = containers.combine(m, op, left, right)
-    if joined is not None:
-        return joined
-    if isinstance(op, ast.Div):
-        path = comparing.join_path(left, right)
-        if path is not None:
-            return path
-    name = _OPERATOR_NAMES[type(op)]
-    if isinstance(op, ast.BitOr) and (
-        classes.is_class(m, left) or classes.is_class(m, right) or isinstance(left, Alias)
-    ):
-        method = classes.type_operator(m, left, right)
-        if method is None:
-            return Alias(Ext("types.UnionType", "c"))
-    for owner, other, text in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
-        found = _operator_method(m, frame, text, owner, [other], node)
-        if found is not None:
-            return found
-    if isinstance(right, Unknown):
-        return right
-    if reach.touches(m.state, left) or reach.touches(m.state, right):
-        return m.unknown(frame, node, "the result of this operation cannot be worked out")
-    m.may_raise(m.place(frame, node))
-    return Opaque()
-
-
-def _operator_method(
-    m: Machine, frame: Frame, name: str, owner: Value, args: list[Value], node: ast.AST
-) -> Value | None:
-    """The result of a dunder method that the repository's own class defines."""
-    method: Value | None = None
-    if isinstance(owner, Ref):
-        obj = m.obj(owner)
-        if isinstance(obj, InstanceObj):
-            method = classes.class_attribute(m, obj.cls, name)
-        elif isinstance(obj, ClassObj):
-            method = classes.meta_attribute(m, obj, name)
-    if method is None:
-        return None
-    result = calls.call(m, frame, calls.bind(m, method, owner), args, {}, node)
-    return None if result == Ext("builtins.NotImplemented") else result
-
-
-def _constants(
-    m: Machine, frame: Frame, op: ast.operator, left: Any, right: Any, node: ast.AST
-) -> Value:
-    rule = _BINARY.get(type(op))
-    if rule is None:
-        return Opaque()
-    if isinstance(op, ast.Pow | ast.LShift | ast.Mult) and not _small(op, left, right):
-        return Opaque()
-    if isinstance(op, ast.Mod) and isinstance(left, str | bytes) and len(left) > MAX_CONSTANT:
-        return Opaque()
-    try:
-        result = rule(left, right)
-    except ZeroDivisionError:
-        raise m.error(frame, node, "ZeroDivisionError", "this divides by zero") from None
-    except TypeError:
-        raise m.error(frame, node, "TypeError", "the operands do not fit the operator") from None
-    except (ValueError, OverflowError, MemoryError):
-        return Opaque()
-    if isinstance(result, str | bytes) and len(result) > MAX_CONSTANT * 16:
-        return Opaque()
-    if isinstance(result, int) and not isinstance(result, bool) and result.bit_length() > 4096:
-        return Opaque()
-    return Const(result)
-
-
-def _small(op: ast.operator, left: Any, right: Any) -> bool:
-    if isinstance(op, ast.Mult):
-        for text, times in ((left, right), (right, left)):
-            if isinstance(text, str | bytes | tuple):
-                return isinstance(times, int) and len(text) * max(times, 0) <= MAX_CONSTANT
-        return True
-    if not isinstance(left, int | float) or not isinstance(right, int | float):
-        return True
-    return abs(right) <= 64 and abs(left) <= 2**32
 
 
 def _compare(m: Machine, frame: Frame, node: ast.Compare) -> Value:
@@ -357,7 +238,7 @@ def _compare(m: Machine, frame: Frame, node: ast.Compare) -> Value:
     result: Value = TRUE
     for index, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
         right = evaluate(m, frame, right_node)
-        known = compare(m, frame, op, left, right, node)
+        known = operators.compare(m, frame, op, left, right, node)
         last = index == len(node.ops) - 1
         if last:
             if known is None:
@@ -370,56 +251,6 @@ def _compare(m: Machine, frame: Frame, node: ast.Compare) -> Value:
         result = TRUE
         left = right
     return result
-
-
-def compare(
-    m: Machine, frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.AST
-) -> bool | None:
-    """The result of a comparison; None if it is not certain."""
-    if isinstance(op, ast.Is | ast.IsNot):
-        same = comparing.identical(m, left, right)
-        return same if same is None or isinstance(op, ast.Is) else not same
-    if isinstance(op, ast.Eq | ast.NotEq):
-        name = "__eq__" if isinstance(op, ast.Eq) else "__ne__"
-        found = _operator_method(m, frame, name, left, [right], node)
-        if found is not None:
-            return known_truth(m, frame, found, node)
-        same = containers.equal(m, left, right)
-        return same if same is None or isinstance(op, ast.Eq) else not same
-    if isinstance(op, ast.In | ast.NotIn):
-        found = _operator_method(m, frame, "__contains__", right, [left], node)
-        if found is not None:
-            inside = known_truth(m, frame, found, node)
-        else:
-            inside = containers.contains(m, right, left)
-        return inside if inside is None or isinstance(op, ast.In) else not inside
-    version = comparing.compare_version(m, op, left, right)
-    if version is not None:
-        return version
-    a, b = plain(left), plain(right)
-    if a is not None and b is not None:
-        rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-            ast.Lt: operator.lt,
-            ast.LtE: operator.le,
-            ast.Gt: operator.gt,
-            ast.GtE: operator.ge,
-        }
-        try:
-            return bool(rules[type(op)](a[0], b[0]))
-        except TypeError:
-            raise m.error(frame, node, "TypeError", "the values cannot be ordered") from None
-    return None
-
-
-def plain(value: Value) -> tuple[Any] | None:
-    """The Python value of a constant or a tuple of constants, in a tuple; None otherwise."""
-    if isinstance(value, Const):
-        return (value.value,)
-    if isinstance(value, TupleValue):
-        parts = [plain(i) for i in value.items]
-        if all(p is not None for p in parts):
-            return (tuple(p[0] for p in parts if p is not None),)
-    return None
 
 
 # -- access ----------------------------------------------------------------------------------
@@ -486,7 +317,7 @@ def _outer(m: Machine, frame: Frame) -> Frame:
 def _await(m: Machine, frame: Frame, node: ast.Await) -> Value:
     value = evaluate(m, frame, node.value)
     if isinstance(value, Coroutine):
-        return calls.run_coroutine(m, frame, value, node)
+        return invoking.run_coroutine(m, frame, value, node)
     if isinstance(value, Unknown):
         return value
     return Opaque(value.path + ".await") if isinstance(value, Opaque) else Opaque()

@@ -14,10 +14,7 @@ from gitsync.check.python import (
     reach,
     subscripts,
 )
-from gitsync.check.python.machine import (
-    Frame,
-    Machine,
-)
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     ClassObj,
@@ -34,6 +31,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
+from gitsync.check.python.worlds import Frame
 
 
 def iterate_instance(

@@ -12,7 +12,7 @@ from gitsync.check.python import (
     standard,
 )
 from gitsync.check.python.facts import CREATE_SERVER
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     Bound,
@@ -31,6 +31,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import Frame
 
 # Results are Unknown although no argument shows it: these can bring in anything.
 _DYNAMIC = (

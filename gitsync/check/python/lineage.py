@@ -6,7 +6,7 @@ import ast
 
 from gitsync.check.python import calls, classes, expressions, reach
 from gitsync.check.python.facts import facts
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     Alias,
     ClassObj,
@@ -18,6 +18,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import Frame
 
 
 def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -> list[Value]:

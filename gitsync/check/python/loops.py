@@ -11,13 +11,14 @@ from gitsync.check.python import (
     statements,
     targets,
 )
-from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State, covered, merge
 from gitsync.check.python.values import (
     Opaque,
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
 
 MAX_PASSES = 20_000
 

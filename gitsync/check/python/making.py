@@ -8,7 +8,7 @@ from typing import cast
 
 from gitsync.check.python import calls, classes, definitions, expressions, lineage, reach
 from gitsync.check.python.facts import BASES, facts
-from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
@@ -30,6 +30,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
+from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
 
 ANNOTATIONS = "\0annotations"
 

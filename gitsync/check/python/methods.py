@@ -12,9 +12,10 @@ from gitsync.check.python import (
     comparing,
     containers,
     expressions,
+    invoking,
     subscripts,
 )
-from gitsync.check.python.machine import SYS_PATH, Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     ClassObj,
@@ -32,6 +33,7 @@ from gitsync.check.python.values import (
     TupleValue,
     Value,
 )
+from gitsync.check.python.worlds import SYS_PATH, Frame
 
 _TEXT = frozenset(
     [
@@ -426,7 +428,7 @@ def _generator_method(
     m: Machine, frame: Frame, owner: Coroutine, name: str, node: ast.AST
 ) -> Value:
     if name in ("__next__", "send"):
-        items, _ = calls.run_generator(m, frame, owner, node)
+        items, _ = invoking.run_generator(m, frame, owner, node)
         return items[0] if items else Opaque()
     return Opaque()
 

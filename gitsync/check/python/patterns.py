@@ -11,7 +11,7 @@ from gitsync.check.python import (
     expressions,
     reach,
 )
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     FALSE,
     TRUE,
@@ -24,6 +24,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import Frame
 
 
 def match(m: Machine, frame: Frame, pattern: ast.pattern, subject: Value) -> bool | None:

@@ -10,8 +10,8 @@ import ast
 import re
 from typing import cast
 
-from gitsync.check.python import calls, classes, instances
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python import calls, classes, instances, invoking
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     ClassObj,
@@ -26,6 +26,7 @@ from gitsync.check.python.values import (
     Wrapped,
 )
 from gitsync.check.python.wiring import speculate
+from gitsync.check.python.worlds import Frame
 
 PROVIDERS = (
     "openai",
@@ -179,7 +180,7 @@ def _run_method(m: Machine, state: State, frame: Frame, cls: Ref, name: str) -> 
         args = [made] if bound else []
         if name in ("run", "grade"):
             args.append(Opaque("ctx"))
-        result = calls.run_function(
+        result = invoking.run_function(
             m,
             frame,
             value,
@@ -191,7 +192,7 @@ def _run_method(m: Machine, state: State, frame: Frame, cls: Ref, name: str) -> 
             kwrest=Opaque("argument"),
         )[0]
         if isinstance(result, Coroutine):
-            return calls.run_coroutine(m, frame, result, node)
+            return invoking.run_coroutine(m, frame, result, node)
         return result
 
     m.branches(state, run)

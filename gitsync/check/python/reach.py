@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python.facts import BASES, facts
-from gitsync.check.python.machine import REGISTRY
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     Alias,
@@ -34,6 +33,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
+from gitsync.check.python.worlds import REGISTRY
 
 _DYNAMIC = frozenset(
     {

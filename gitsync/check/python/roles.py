@@ -7,7 +7,7 @@ from typing import cast
 
 from gitsync.check.python import classes, reach
 from gitsync.check.python.facts import BASES, METHODS
-from gitsync.check.python.machine import REGISTRY, Kind, Machine, Outcome, Raised
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State, parting
 from gitsync.check.python.values import (
     UNBOUND,
@@ -22,6 +22,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import REGISTRY, Kind, Outcome, Raised
 
 
 @dataclass(slots=True)

@@ -12,11 +12,12 @@ from gitsync.check.python import (
     containers,
     expressions,
     instances,
+    invoking,
     making,
     reach,
     subscripts,
 )
-from gitsync.check.python.machine import Frame, Machine, Rule
+from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     NONE,
     TRUE,
@@ -38,6 +39,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
+from gitsync.check.python.worlds import Frame
 
 
 def _wrapper(kind: str) -> Rule:
@@ -213,7 +215,7 @@ def _run_async(
 ) -> Value:
     value = args[0] if args else NONE
     if isinstance(value, Coroutine):
-        return calls.run_coroutine(m, frame, value, node)
+        return invoking.run_coroutine(m, frame, value, node)
     return value if isinstance(value, Unknown) else Opaque()
 
 

@@ -16,7 +16,7 @@ from gitsync.check.python import (
     patterns,
     targets,
 )
-from gitsync.check.python.machine import Frame, Kind, Machine, Outcome, Raised
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import simple
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
@@ -25,6 +25,7 @@ from gitsync.check.python.values import (
     Ref,
     Value,
 )
+from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
 
 
 def block(m: Machine, frame: Frame, state: State, body: list[ast.stmt]) -> list[Outcome]:

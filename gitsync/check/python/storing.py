@@ -7,7 +7,7 @@ from typing import cast
 
 from gitsync.check.python import attributes, calls, classes, expressions, making, reach
 from gitsync.check.python.facts import BASES
-from gitsync.check.python.machine import REGISTRY, SYS_PATH, Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     ClassObj,
     Const,
@@ -24,6 +24,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
+from gitsync.check.python.worlds import REGISTRY, SYS_PATH, Frame
 
 
 def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: ast.AST) -> None:

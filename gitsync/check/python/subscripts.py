@@ -12,7 +12,7 @@ from gitsync.check.python import (
     expressions,
     reach,
 )
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     Alias,
     ClassObj,
@@ -28,6 +28,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
+from gitsync.check.python.worlds import Frame
 
 
 def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> Value:

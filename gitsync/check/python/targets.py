@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import attributes, containers, expressions, storing, subscripts
-from gitsync.check.python.machine import Frame, Machine
+from gitsync.check.python import attributes, containers, expressions, operators, storing, subscripts
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     ListObj,
     Opaque,
@@ -14,6 +14,7 @@ from gitsync.check.python.values import (
     TupleValue,
     Value,
 )
+from gitsync.check.python.worlds import Frame
 
 
 def assign(m: Machine, frame: Frame, target: ast.expr, value: Value) -> None:
@@ -107,11 +108,11 @@ def _combined(m: Machine, frame: Frame, node: ast.AugAssign, old: Value, value: 
             return old
         if containers.update_in_place(m, old, node.op, value):
             return old
-        name = f"__i{expressions._OPERATOR_NAMES[type(node.op)]}__"
-        found = expressions._operator_method(m, frame, name, old, [value], node)
+        name = f"__i{operators._OPERATOR_NAMES[type(node.op)]}__"
+        found = operators.operator_method(m, frame, name, old, [value], node)
         if found is not None:
             return found
-    return expressions.binary(m, frame, node.op, old, value, node)
+    return operators.binary(m, frame, node.op, old, value, node)
 
 
 def delete(m: Machine, frame: Frame, target: ast.expr) -> None:

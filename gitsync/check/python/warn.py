@@ -14,7 +14,7 @@ from gitsync.check.python.facts import (
     facts,
 )
 from gitsync.check.python.imports import Importer
-from gitsync.check.python.machine import BackendCall, Machine
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.project import Project
 from gitsync.check.python.roles import Agreed, World
 from gitsync.check.python.source import LimitHit
@@ -27,6 +27,7 @@ from gitsync.check.python.values import (
     Value,
 )
 from gitsync.check.python.wiring import WORDS, Wiring
+from gitsync.check.python.worlds import BackendCall
 from gitsync.model import Severity
 
 if TYPE_CHECKING:

@@ -13,20 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from gitsync.check.python import calls, reach, statements
+from gitsync.check.python import invoking, reach, statements
 from gitsync.check.python.facts import (
     BASES,
     HARBOR_BACKEND,
     LOCAL_BACKEND,
 )
-from gitsync.check.python.machine import (
-    BackendCall,
-    Frame,
-    Kind,
-    Machine,
-    OutOfBudget,
-    Raised,
-)
+from gitsync.check.python.machine import Machine
 from gitsync.check.python.roles import World
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.state import State
@@ -41,6 +34,7 @@ from gitsync.check.python.values import (
     Ref,
     Value,
 )
+from gitsync.check.python.worlds import BackendCall, Frame, Kind, OutOfBudget, Raised
 
 STEPS = 8_000
 MAX_WORLDS = 3
@@ -195,7 +189,7 @@ def _call(m: Machine, state: State, oid: int, path: str, ref: Ref) -> None:
     node = obj.node
 
     def run() -> Value:
-        values, _ = calls.run_function(
+        values, _ = invoking.run_function(
             m, frame, ref, obj, [], {}, node, rest=Opaque("argument"), kwrest=Opaque("argument")
         )
         return values
