@@ -54,9 +54,9 @@ def test_gitignore_files_mean_what_git_takes_them_for(tmp_path: Path):
 )
 def test_no_pattern_is_slow(pattern):
     globs = Globs.parse([pattern] * 50)
-    started = time.perf_counter()
+    started = time.process_time()
     assert not globs.covers("/".join(["a" * 200] * 5))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_anchored_lists_reach_folders_but_not_namesakes():

@@ -278,12 +278,12 @@ def test_a_skill_must_be_known():
     ids=["key", "arrays", "tables", "float", "bom", "nul"],
 )
 def test_toml_bombs_are_cheap(text):
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         read_toml(text.encode(), name="bomb")
     except InvalidInput as e:
         assert e.message.startswith("bomb")
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_a_workspace_takes_the_parameters_of_all_its_starters():

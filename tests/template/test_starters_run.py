@@ -166,7 +166,7 @@ def test_the_harbor_starter_builds_its_wheel_and_is_healthy(harbor, tmp_path):
         text=True,
     )
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300  # importing Harbor takes long on a busy machine
         while True:
             assert server.poll() is None, server.stdout.read()
             assert time.monotonic() < deadline
