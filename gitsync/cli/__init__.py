@@ -8,36 +8,40 @@ so that `gitsync status` starts without the server's libraries. Exit codes: `doc
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import gitsync
 from gitsync.cli import output
 from gitsync.errors import GitSyncError
 
-# name → module of this package, and the command or group in it; the order is that of the help
-COMMANDS: dict[str, tuple[str, str]] = {
-    "quickstart": ("quickstart", "quickstart"),
-    "clone": ("clone", "clone"),
-    "status": ("status", "status"),
-    "check": ("check", "check"),
-    "explain": ("check", "explain"),
-    "pull": ("pull", "pull"),
-    "login": ("login", "login"),
-    "logout": ("login", "logout"),
-    "workspace": ("workspace", "app"),
-    "version": ("version", "app"),
-    "template": ("template", "template_app"),
-    "skills": ("skills", "skills_app"),
-    "token": ("token", "app"),
-    "user": ("user", "app"),
-    "serve": ("serve", "serve"),
-    "db": ("db", "app"),
+# name → module of this package, the command or group in it, and its line in the help; in the order
+# of the help
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "quickstart": (
+        "quickstart",
+        "quickstart",
+        "Start the service here, push a first rollout, wait until it is published.",
+    ),
+    "clone": ("clone", "clone", "Clone a workspace so that Git and osmosis work in it at once."),
+    "status": ("status", "status", "Tell whether a commit is live, and why not."),
+    "check": ("check", "check", "Check a working copy, or a commit of it, without a server."),
+    "explain": ("check", "explain", "Explain the code of a finding."),
+    "pull": ("pull", "pull", "Fetch the artifact of a rollout version, verify it and unpack it."),
+    "login": ("login", "login", "Check a token and keep it for this server."),
+    "logout": ("login", "logout", "Forget the token kept for a server."),
+    "workspace": ("workspace", "app", "Create, connect, look at and end workspaces."),
+    "version": ("version", "app", "Published code versions: immutable, by commit."),
+    "template": ("template", "template_app", "Starters and updates for a local checkout."),
+    "skills": ("skills", "skills_app", "Agent Skills of a local checkout."),
+    "token": ("token", "app", "Your tokens, and those of machines."),
+    "user": ("user", "app", "The people of a server; for administrators."),
+    "serve": ("serve", "serve", "Run the service."),
+    "db": ("db", "app", "The database: schema, soundness, keys."),
 }
 INTERRUPTED = 130
 # typer ships its own click since 0.26 and used the other one before: take what it raises
@@ -46,21 +50,21 @@ _CLICK_ERROR: type[Exception] = _USAGE_ERROR.__bases__[0]
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are used."""
+    """A group whose commands are imported when they are used; the help needs none of them."""
+
+    _is_listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All commands whose module is installed."""
-        return [
-            name
-            for name, (module, _) in COMMANDS.items()
-            if importlib.util.find_spec(f"gitsync.cli.{module}") is not None
-        ]
+        """All commands, in the order of the help."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import the one that is asked for."""
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in COMMANDS:
             return None
-        module, attribute = COMMANDS[cmd_name]
+        module, attribute, summary = COMMANDS[cmd_name]
+        if self._is_listing:
+            return TyperCommand(cmd_name, help=summary)
         found = getattr(importlib.import_module(f"gitsync.cli.{module}"), attribute)
         if not isinstance(found, typer.Typer):
             single = typer.Typer(add_completion=False)
@@ -69,6 +73,14 @@ class LazyGroup(TyperGroup):
         command = typer.main.get_command(found)
         command.name = cmd_name
         return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands, from the lines above."""
+        self._is_listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._is_listing = False
 
 
 app = typer.Typer(

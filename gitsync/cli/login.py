@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 from typing import Annotated
@@ -14,6 +15,7 @@ from gitsync.client.credentials import Credentials, credentials_path
 from gitsync.client.place import find_place, read_token
 from gitsync.client.server import Server
 from gitsync.errors import InvalidInput
+from gitsync.text import printable
 
 
 def login(
@@ -33,7 +35,7 @@ def login(
     if token_file is not None:
         token = read_token(token_file)
     elif sys.stdin.isatty():
-        token = typer.prompt(f"Token for {place.server}", hide_input=True, err=True).strip()
+        token = _ask(place.server)
     else:
         raise InvalidInput("Nobody is there to be asked: give the token with --token-file -.")
     with Server(place.server, token, ca_bundle=place.ca_bundle) as connection:
@@ -46,6 +48,16 @@ def login(
         return
     who = user.get("email") or f"the machine token {known.get('name')}"
     output.say(f"Signed in to {place.server} as {who}; kept in {credentials.path}.")
+
+
+def _ask(server: str) -> str:
+    try:
+        token = getpass.getpass(f"Token for {printable(server)}: ").strip()
+    except EOFError as e:
+        raise typer.Abort from e
+    if not token:
+        raise InvalidInput("That was no token.")
+    return token
 
 
 def logout(

@@ -14,6 +14,10 @@ from typing import Annotated
 import typer
 
 from gitsync.cli import output
+from gitsync.quickstart import TOKEN_FILE, Ready, prepare_admin, run
+from gitsync.settings import Settings
+from gitsync.web.logs import configure_logging
+from gitsync.web.server import start
 
 
 def quickstart(
@@ -34,11 +38,6 @@ def quickstart(
 
     It serves until Ctrl-C. Run again on the same folder it goes on with what is there.
     """
-    from gitsync.quickstart import prepare_admin, run
-    from gitsync.settings import Settings
-    from gitsync.web.logs import configure_logging
-    from gitsync.web.server import start
-
     settings = Settings.load(data_dir=data_dir, port=port, host="127.0.0.1")
     configure_logging(settings.model_copy(update={"log_level": "warning"}))
     stop = threading.Event()
@@ -57,10 +56,7 @@ def quickstart(
         if json:
             output.emit(ready.to_json())
         else:
-            _tell(ready.identity, ready.commit_sha, running.url, settings.data_dir, ready.token)
-            for rollout in ready.rollouts:
-                digest = rollout["digest"]
-                output.say(f"  {rollout['name']}: {rollout['verdict']}, sha256:{digest}")
+            _tell(ready, running.url, settings.data_dir)
         if leave:
             return
         signal.signal(signal.SIGTERM, ask)
@@ -81,16 +77,18 @@ def _program() -> str:
     return "gitsync" if is_same else shlex.quote(str(here))
 
 
-def _tell(identity: str, sha: str, url: str, data_dir: Path, token: str) -> None:
-    program = _program()
+def _tell(ready: Ready, url: str, data_dir: Path) -> None:
+    program, token = _program(), shlex.quote(str(data_dir / TOKEN_FILE))
+    output.say(f"Published {ready.commit_sha[:10]} of {ready.identity}:")
+    for rollout in ready.rollouts:
+        output.say(f"  {rollout['name']}: {rollout['verdict']}, sha256:{rollout['digest']}")
     output.say(
-        f"Published {sha[:10]} of {identity}. What to do next, in another shell:",
+        "What to do next:",
         "",
-        f"  export GITSYNC_SERVER={url} GITSYNC_TOKEN={token}",
-        f"  {program} clone {identity}",
-        "  cd rollouts   # change something, commit, then:",
+        f"  {program} clone {ready.identity} --server {url} --token-file {token}",
+        f"  cd {ready.identity.partition('/')[2]}   # change something and commit it, then",
         "  git push",
         f"  {program} status --wait",
         "",
-        f"All state, and the token, are in {data_dir.absolute()}.",
+        f"All state is in {data_dir}.",
     )

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from gitsync.settings import Settings
+from gitsync.web.server import serve as run
+
 
 def serve(
     data_dir: Annotated[
@@ -24,7 +27,4 @@ def serve(
 
     Settings come from these options, GITSYNC_* in the environment and gitsync.toml, in this order.
     """
-    from gitsync.settings import Settings
-    from gitsync.web.server import serve as run
-
     run(Settings.load(data_dir=data_dir, host=host, port=port, public_url=public_url))

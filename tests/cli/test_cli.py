@@ -16,7 +16,7 @@ import pytest
 import typer
 
 import gitsync as package
-from gitsync.cli import app, output
+from gitsync.cli import COMMANDS, app, output
 from gitsync.settings import Settings
 from gitsync.store import Database, Sealer, migrate, workspaces
 from gitsync.store.rekey import idempotency_place, rekey
@@ -67,6 +67,20 @@ def test_a_wrong_command_line_is_exit_2(tmp_path: Path, args: list[str]) -> None
     assert (ran.code, ran.out) == (2, "") and "Error:" in ran.err and "--help" in ran.err
     ran = gitsync(*args, "--json", cwd=tmp_path)
     assert (ran.code, ran.out) == (2, "") and ran.error["code"] in {"USAGE", "VALIDATION"}
+
+
+def test_the_help_lists_all_commands_and_imports_none(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom gitsync.cli import run\nrun(['--help'])\n"
+        "print([m for m in sys.modules if m.startswith('gitsync.cli.')])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    *shown, loaded = done.stdout.splitlines()
+    assert loaded == "['gitsync.cli.output']"
+    for name, (_, _, summary) in COMMANDS.items():
+        assert any(f" {name} " in line and summary.split()[0] in line for line in shown), name
 
 
 def test_a_group_without_command_shows_its_help(tmp_path: Path) -> None:
