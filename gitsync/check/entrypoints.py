@@ -93,10 +93,18 @@ def check_pairs(
         kept = memo.peek("entrypoint", folder.oid, pair.rollout, pair.entrypoint, options)
         if kept is None and known is not None:
             kept = known.lookup(pair.rollout, folder.oid, pair.entrypoint)
-        report: EntrypointReport = kept if kept is not None else check()
-        if all(f.path.startswith(f"{folder.path}/") for f in report.findings):
+        if kept is not None and _is_inside(kept, folder.path):
+            yield kept
+            continue
+        report = check()
+        if _is_inside(report, folder.path):
             memo.keep("entrypoint", folder.oid, report, pair.rollout, pair.entrypoint, options)
         yield report
+
+
+def _is_inside(report: EntrypointReport, folder: str) -> bool:
+    """True if no finding stands in a config, whose lines may have moved since."""
+    return all(f.path == folder or f.path.startswith(f"{folder}/") for f in report.findings)
 
 
 def _stands_alone(folder: Rollout, links: Links, memo: Memo) -> bool:

@@ -15,7 +15,7 @@ import gitsync.check.inspection as story
 from gitsync.check import config_content, fingerprint, inspect
 from gitsync.check.cache import forget
 from gitsync.errors import GitSyncError, NotFound
-from gitsync.model import CheckOptions, EntrypointReport, Report, Verdict
+from gitsync.model import CheckOptions, EntrypointReport, Finding, Report, Severity, Verdict
 from tests.check.trees import (
     EVAL,
     GOOD,
@@ -23,6 +23,7 @@ from tests.check.trees import (
     PYPROJECT,
     ROWS,
     SKILL,
+    TRAINING,
     Content,
     MemoryTree,
     link,
@@ -150,6 +151,18 @@ def test_known_assessments_are_used_instead_of_reading_the_code():
     entry = tree.entry("rollouts/demo")
     assert (rollout, entrypoint) == ("demo", "main.py")
     assert entry is not None and oid == entry.oid
+    forget()
+
+
+def test_a_known_assessment_that_points_into_a_config_is_made_anew():
+    forget()
+    at = Finding("entrypoint-missing", Severity.ERROR, EV, 99, 1, "", "stale")
+    known = Stored(EntrypointReport("demo", "other.py", Verdict.ERROR, None, None, (at,)))
+    text = EVAL.replace('"main.py"', '"other.py"')
+    report = inspect(
+        workspace({EV: text, TR: TRAINING.replace('"main.py"', '"other.py"')}), known=known
+    )
+    assert [(f.path, f.line) for f in report.rollouts[0].findings] == [(EV, 3)]
     forget()
 
 
