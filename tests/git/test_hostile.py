@@ -30,7 +30,7 @@ BY_ACCEPT_ONLY = {
 
 
 class Children:
-    """The most memory that our children ever held together, in MB, sampled twenty times a second."""
+    """The most memory that our children ever held together, in MB, as sampled 20 times a second."""
 
     def __init__(self) -> None:
         self.peak = 0.0
