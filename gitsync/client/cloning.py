@@ -27,6 +27,19 @@ from gitsync.errors import GitSyncError, InvalidInput
 from gitsync.model import Identity
 
 SECOND_REMOTE = "gitsync"
+# set inside hooks and aliases: they would lead our git to somebody else's repository
+_ELSEWHERE = {
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_CONFIG",
+}
 _SCP_LIKE = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:].*")
 CREDENTIAL_FILE = "gitsync-credential"
 # found through Git itself, so that a moved checkout and linked work trees keep working
@@ -151,7 +164,8 @@ class _Work:
         *,
         may_ask: bool,
     ) -> None:
-        self.git = Checkout(target, env=env, may_ask=may_ask)
+        mine = {key: value for key, value in env.items() if key not in _ELSEWHERE}
+        self.git = Checkout(target, env=mine, may_ask=may_ask)
         self.target = target
         self.place = place
         self.label = f"https://github.com/{identity}.git"
@@ -165,7 +179,7 @@ class _Work:
 
     def configure(self, workspace_id: str, *, has_helper: bool) -> str:
         """Remotes and credentials; which way the traffic goes."""
-        self.git.run("init", "-q")
+        self.git.run("init", "-q", "--object-format=sha1")
         self._set("gitsync.server", self.place.server)
         self._set("gitsync.workspace", workspace_id)
         self._set("remote.origin.url", self.label)

@@ -55,6 +55,8 @@ class Stage:
     calls: list[Call] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)  # consumed one per artifact request
     default_branch: str | None = "main"
+    stalled: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
 
     def place(self, **changes: Any) -> Place:
         values = {"server": self.url, "workspace": WORKSPACE, "token": TOKEN, **changes}
@@ -173,6 +175,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
         rest = data[start:]
+        if fault == "stall":
+            self.wfile.write(rest[: len(rest) // 2])
+            self.wfile.flush()
+            self.stage.stalled.set()
+            self.stage.go_on.wait(30)
+            self.close_connection = True
+            return
         if fault == "break":
             self.wfile.write(rest[: len(rest) // 2])
             self.close_connection = True

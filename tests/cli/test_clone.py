@@ -281,6 +281,43 @@ def test_a_shell_without_the_helper_on_path_still_pushes(stage: Stage, tmp_path:
     assert hosted(stage, "main") == sha
 
 
+def test_a_clone_made_inside_a_hook_leaves_the_outer_repository_alone(
+    stage: Stage, tmp_path: Path
+) -> None:
+    fill(stage, tmp_path)
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    git("init", "-q", cwd=outer)
+    before = (outer / ".git/config").read_text()
+    inside = {
+        "GIT_DIR": str(outer / ".git"),
+        "GIT_WORK_TREE": str(outer),
+        "GIT_INDEX_FILE": str(outer / ".git/index"),
+        "GIT_DEFAULT_HASH": "sha256",
+    }
+    ran = gitsync("clone", IDENTITY, "outer/w", "--json", cwd=tmp_path, env=env(stage) | inside)
+    assert ran.code == 0, ran.err
+    assert (outer / ".git/config").read_text() == before
+    assert not (outer / ".git/index").exists()
+    git("fetch", cwd=outer / "w")
+
+
+def test_a_revoked_token_fails_without_a_question(stage: Stage, tmp_path: Path) -> None:
+    fill(stage, tmp_path)
+    gitsync("clone", IDENTITY, "w", cwd=tmp_path, env=env(stage))
+    kept = tmp_path / "w/.git/gitsync-credential"
+    kept.write_text(kept.read_text().replace(TOKEN, "gs_revoked"))
+    done = subprocess.run(
+        ["git", "fetch"],
+        cwd=tmp_path / "w",
+        env=home_env(tmp_path) | {"GIT_TERMINAL_PROMPT": "0"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode != 0 and "Authentication failed" in done.stderr
+
+
 def test_users_url_rewrites_do_not_matter(stage: Stage, tmp_path: Path) -> None:
     fill(stage, tmp_path)
     personal = tmp_path / "gitconfig"

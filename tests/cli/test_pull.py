@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import tarfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from gitsync.client import (
 from gitsync.client.artifact import pull
 from gitsync.client.selector import Selector
 from gitsync.errors import InvalidInput
-from tests.cli.kit import TOKEN, WORKSPACE, Stage, gitsync, special, tar_of
+from tests.cli.kit import GITSYNC, TOKEN, WORKSPACE, Stage, gitsync, home_env, special, tar_of
 
 GOOD = tar_of(
     ("data/x.jsonl", b"{}\n"),
@@ -139,6 +141,25 @@ def test_the_next_process_goes_on_with_the_part(good: Stage, tmp_path: Path, env
     assert good.asked("artifacts")[0].headers["range"] == "bytes=1000-"
     assert good.asked("artifacts")[0].headers["if-range"] == f'"{DIGEST}"'
     assert not part.exists()
+
+
+def test_a_killed_pull_leaves_no_folder_and_is_continued(good: Stage, tmp_path: Path, env) -> None:
+    good.faults[:] = ["stall"]
+    more = {"GITSYNC_SERVER": good.url, "GITSYNC_TOKEN": TOKEN, "GITSYNC_WORKSPACE": WORKSPACE}
+    with subprocess.Popen(
+        [str(GITSYNC), "pull", "demo", "out"], cwd=tmp_path, env=home_env(tmp_path) | env | more
+    ) as child:
+        assert good.stalled.wait(30)
+        part = tmp_path / "cache" / DIGEST[:2] / f"{DIGEST}.part"
+        while not part.exists() or part.stat().st_size < len(GOOD) // 3:
+            time.sleep(0.01)
+        child.kill()
+    good.go_on.set()
+    assert not (tmp_path / "out").exists()
+    have = part.stat().st_size
+    pull("demo", tmp_path / "out", place=good.place(), env=env)
+    assert good.asked("artifacts")[-1].headers["range"] == f"bytes={have}-"
+    assert (tmp_path / "out/data/x.jsonl").exists()
 
 
 @pytest.mark.parametrize("begin", [b"rubbish", GOOD, GOOD + b"more"])

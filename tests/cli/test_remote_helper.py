@@ -29,6 +29,22 @@ def test_it_becomes_gits_own_helper(stage: Stage, tmp_path: Path) -> None:
     assert "refs/heads/main" in git("ls-remote", "New.Name", cwd=repo)
 
 
+def test_shallow_and_partial_clones_pass_through(stage: Stage, tmp_path: Path) -> None:
+    url = f"gitsync::{stage.url.replace('://', f'://x:{TOKEN}@')}/git/{IDENTITY}.git"
+    source = tmp_path / "source"
+    source.mkdir()
+    git("init", "-q", "-b", "main", cwd=source)
+    for number in range(3):
+        (source / "file").write_text(str(number))
+        git("add", "file", cwd=source)
+        git("commit", "-q", "-m", str(number), cwd=source)
+    git("push", "-q", url, "main", cwd=source)
+    git("clone", "-q", "--depth", "1", url, "shallow", cwd=tmp_path)
+    assert git("rev-list", "--count", "HEAD", cwd=tmp_path / "shallow").strip() == "1"
+    git("fetch", "-q", "--unshallow", cwd=tmp_path / "shallow")
+    assert git("rev-list", "--count", "HEAD", cwd=tmp_path / "shallow").strip() == "3"
+
+
 def run(cwd: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*HELPER, *args], cwd=cwd, env=home_env(cwd), capture_output=True, text=True, timeout=20
