@@ -153,7 +153,7 @@ def _push_if_empty(workspace: dict[str, Any], token: str) -> str | None:
         raise ConfigError("git is not installed; gitsync needs git 2.39 or newer.")
     with tempfile.TemporaryDirectory(prefix="gitsync-quickstart-") as scratch:
         folder = Path(scratch) / "rollouts"
-        for path, (mode, data) in workspace_files(["minimal-local"], [], {}).items():
+        for path, (mode, data) in workspace_files(["minimal-local"]).items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             if mode == "120000":
