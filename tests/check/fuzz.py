@@ -51,7 +51,7 @@ except (KeyError, ValueError):
 B = HarborBackend(agent=Flow, max_concurrent=4)
 if "X_SECRET" in o.environ: o.environ["X_SECRET"]
 """
-INDEX = bytes.fromhex("44495243000000020000000100000000") + bytes(58) + b"a.txt\0\0\0" + bytes(20)
+INDEX = bytes.fromhex("44495243000000020000000100000000") + bytes(58) + b"a.txt" + bytes(5 + 20)
 CSV = 'user_prompt,ground_truth\n"a\nb",c\nd,"e""f"\ng,h\ni,j\n'
 META = '{"metadata": {"a": [1, {"b": null}], "c": "d"}}\n' * 5
 PIECES = [

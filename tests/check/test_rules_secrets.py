@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.check import inspect
+from gitsync.check.secrets import BLOCK, read_content
 from tests.check.trees import (
     EVAL,
     outer,
@@ -58,3 +59,17 @@ def test_a_credential_in_a_config_is_not_repeated_by_other_findings():
     report = inspect(workspace({"configs/eval/demo.toml": text}))
     assert {f.code for f in report.findings} >= {"invalid-secret-name", "unknown-key"}
     assert token[4:] not in str(report.findings)
+
+
+@pytest.mark.parametrize("before", [0, 1, 4095, 4096, 4097, 4150])
+@pytest.mark.parametrize("lines", ["x" * 63 + "\n", "x" * 4000 + "\n"])
+def test_a_credential_across_blocks_is_found_once_at_its_place(before, lines):
+    """The search goes block by block; where one ends must not matter."""
+    token = TOKENS["github"]
+    for place in (BLOCK - before, 2 * BLOCK - before):
+        head = (lines * (place // len(lines) + 1))[: place - 1] + " "
+        data = (head + token + " \n" + lines * 3).encode()
+        pieces = (data[at : at + 65536] for at in range(0, len(data), 65536))
+        [secret] = read_content(pieces).secrets
+        assert secret.line == head.count("\n") + 1
+        assert secret.column == len(head) - head.rfind("\n")
