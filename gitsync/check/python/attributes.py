@@ -105,7 +105,7 @@ def _of_container(
         isinstance(obj, DictObj) and obj.factory is not None
     )
     names = ("appendleft", "popleft", "extendleft", "rotate", "move_to_end")
-    if plain and not hasattr(_KINDS[kind], name) and name not in names:
+    if plain and not hasattr(_KINDS[kind](), name) and name not in names:
         raise m.error(frame, node, "AttributeError", f"a {kind} has no attribute '{name}'")
     return Method(owner, name)
 
@@ -114,7 +114,7 @@ def _of_opaque(m: Machine, frame: Frame, owner: Opaque, name: str, node: ast.AST
     kept = m.space(REGISTRY).values.get(f"attribute:{owner.path}.{name}")
     if kept is not None:
         return m.concrete(kept)
-    if owner.carries:
+    if owner.carries or f"carries:{owner.path}" in m.space(REGISTRY).values:
         return m.unknown(frame, node, "an object that was given a component class hands it out")
     if name in _HOLDS_COMPONENT and owner.path.startswith("osmosis_ai."):
         return m.unknown(frame, node, "the backend hands out a component class")

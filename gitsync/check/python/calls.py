@@ -17,6 +17,7 @@ from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
+    TRUE,
     Alias,
     Bound,
     ClassObj,
@@ -35,7 +36,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import BackendCall, Frame
+from gitsync.check.python.worlds import REGISTRY, BackendCall, Frame
 
 
 def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:
@@ -161,7 +162,14 @@ def call(
     if isinstance(function, Opaque):
         m.may_raise(m.place(frame, node))
         if function.carries:
-            return m.unknown(frame, node, "an object that was given a component class is called")
+            doubt = m.unknown(frame, node, "an object that was given a component class is called")
+            if function.path.startswith("decorated:"):
+                m.doubt(doubt)
+            return doubt
+        top, _, _ = function.path.partition(".")
+        given = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
+        if given and top in m.facts.stdlib:
+            m.store(REGISTRY, f"carries:{function.path.rpartition('.')[0]}", TRUE)
         return opaque_result(m, frame, function.path, args, keywords, node, like=function)
     if isinstance(function, Alias):
         return call(m, frame, function.origin, args, keywords, node, rest=rest, kwrest=kwrest)
@@ -250,7 +258,8 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
             if reach.touches(m.state, value) or decorator.carries:
                 return m.unknown(frame, node, "a class decorator cannot be looked into")
             return Opaque(f"{decorator.path}()", third=decorator.third)
-        return Opaque(f"decorated:{decorator.path}", third=decorator.third)
+        held = reach.touches(m.state, value)
+        return Opaque(f"decorated:{decorator.path}", third=decorator.third, carries=held)
     return call(m, frame, decorator, [value], {}, node)
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from gitsync.check.python import warn
 from gitsync.check.python.contracts import Breach, breaches
+from gitsync.check.python.dependencies import brought
 from gitsync.check.python.facts import CLASS_NAMES
 from gitsync.check.python.files import Files
 from gitsync.check.python.imports import Importer
 from gitsync.check.python.loading import ROOT, import_names
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.project import Project, normalised, read_project
+from gitsync.check.python.project import Project, read_project
 from gitsync.check.python.roles import Agreed, World, agree, assign_roles, examine
 from gitsync.check.python.source import LimitHit, Sources
 from gitsync.check.python.values import Const, ListObj, Namespace, Place, Value
@@ -272,8 +273,8 @@ class Check:
         deadline = spent() + options.seconds_per_entrypoint
         machine = Machine(self.sources, minor=project.minor, deadline=deadline, clock=spent)
         installed: set[str] = set()
-        for requirement in project.dependencies or ():
-            installed |= import_names(normalised(requirement.name))
+        for name in brought(project)[0]:
+            installed |= import_names(name)
         importer = Importer(machine, self.files, folder, frozenset(installed))
         machine.importer = importer
         _prepare(machine, folder)

@@ -68,6 +68,9 @@ def class_method(
 
 def register(m: Machine, frame: Frame, target: Value, value: Value, node: ast.AST) -> Value:
     """`Base.register(X)`: X becomes a virtual subclass."""
+    cycle = value == Ext("builtins.object", "c") or value in classes.mro_of(m, target)[1:]
+    if cycle:
+        raise m.error(frame, node, "RuntimeError", "a base cannot be registered as a subclass")
     for base in BASES.values():
         if not reach.is_subclass(m.state, target, base):
             continue

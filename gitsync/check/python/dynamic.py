@@ -246,6 +246,10 @@ FRAME_CALLS: dict[str, Rule] = {
     "importlib.reload": standard._reload,
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
+    "builtins.type.__setattr__": _setattr,
+    "builtins.object.__setattr__": _setattr,
+    "builtins.object.__delattr__": _delattr,
+    "builtins.type.__delattr__": _delattr,
     "builtins.delattr": _delattr,
     "builtins.hasattr": _hasattr,
 }

@@ -408,7 +408,8 @@ class Loader:
         folders, doubt = self._search_path()
         found = self._search(tuple(folders), name)
         known = name in self.facts.stdlib or name == "osmosis_ai" or name in self.facts.dependencies
-        if found is not None and found[2] == "namespace" and (known or name in self.installed):
+        taken = name in self.facts.stdlib or name == "osmosis_ai" or name in self.installed
+        if found is not None and found[2] == "namespace" and taken:
             found = None
         if found is not None and name in self.facts.loaded_by_cli:
             # The SDK's command line has loaded it, its bare loader has not: both may be.

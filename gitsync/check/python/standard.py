@@ -194,6 +194,12 @@ def _copy(
     return value
 
 
+def _copy_first(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    return args[0] if args else NONE
+
+
 def _reduce(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -338,6 +344,7 @@ RULES: dict[str, Rule] = {
     "functools.cache": _decorator("cache"),
     "functools.lru_cache": _decorator("cache"),
     "functools.reduce": _reduce,
+    "functools.update_wrapper": _copy_first,
     "contextlib.contextmanager": _wrapper("contextmanager"),
     "contextlib.asynccontextmanager": _wrapper("contextmanager"),
     "contextlib.suppress": _decorator("suppress", first="kind"),

@@ -343,6 +343,8 @@ def _leave(
         if None in answers:
             return [Outcome(result.state.fork()), result]
         return [result]
+    if isinstance(manager, Opaque) and manager.third and result.raised is not None:
+        return [Outcome(result.state.fork()), result]  # a manager may swallow the exception
     if not isinstance(manager, Ref):
         return [result]
     raised = result.raised

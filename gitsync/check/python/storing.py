@@ -12,6 +12,7 @@ from gitsync.check.python.values import (
     ClassObj,
     Const,
     Ext,
+    FunctionObj,
     InstanceObj,
     ListObj,
     Method,
@@ -67,6 +68,8 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
             if name == "__qualname__" or name == "__module__" or name == "__name__":
                 _rename(m, frame, owner, name, value, node)
                 return
+        if isinstance(obj, FunctionObj) and name in ("__code__", "__defaults__", "__kwdefaults__"):
+            m.doubt(m.unknown(frame, node, "the inside of a function is changed"))
         if isinstance(obj, Namespace):
             m.store(owner.oid, name, value)
             return
