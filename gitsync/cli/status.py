@@ -67,10 +67,10 @@ def status(
 
 
 def commit_of(text: str) -> str:
-    """The full sha of a name in this checkout; digits are passed on as they are elsewhere."""
-    full = Checkout(Path.cwd()).resolve(text)
-    if full is None and re.fullmatch(r"[0-9a-fA-F]{40}", text):
+    """The full sha of a name in this checkout; a full sha is one anywhere, even without git."""
+    if re.fullmatch(r"[0-9a-fA-F]{40}", text):
         return text.lower()
+    full = Checkout(Path.cwd()).resolve(text)
     if full is None:
         raise InvalidInput(
             f"{text!r} is no commit here. Name one, or give its full sha of 40 digits.", field="sha"

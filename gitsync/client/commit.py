@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitsync.client.failures import AnswerMalformed, ServerUnreachable
+from gitsync.client.failures import AnswerMalformed, ServerRefused, ServerUnreachable
 from gitsync.client.server import WAIT_S, Json, Server, segment
 from gitsync.model import Verdict
 
 PENDING = frozenset({"unknown", "queued", "syncing"})
+TOO_MANY = 429
 UNREACHABLE_S = 20.0  # as long as a server may be away while we wait: a restart takes less
 _WORST = (Verdict.ERROR, Verdict.UNRESOLVABLE, Verdict.OK)
 
@@ -122,9 +123,12 @@ def commit_status(
             away_since = begun if away_since is None else away_since
             if clock() >= end or clock() - away_since > UNREACHABLE_S or last is None:
                 raise
-        if last.is_final or clock() >= end:
+        except ServerRefused as e:  # too many wait with the same token: it is soon our turn
+            if e.status != TOO_MANY or clock() >= end:
+                raise
+        if last is not None and (last.is_final or clock() >= end):
             return last
-        if last.state != shown:
+        if last is not None and last.state != shown:
             shown = last.state
             on_change(last)
         if clock() - begun < 1.0:  # an answer that came at once: no tight loop

@@ -139,6 +139,16 @@ def test_head_is_looked_up_in_the_checkout(stage: Stage, tmp_path: Path) -> None
     assert gitsync("status", "no-such", cwd=repo, env=env(stage)).code == 2
 
 
+def test_a_full_sha_needs_no_git(stage: Stage, tmp_path: Path) -> None:
+    stage.on(ROUTE, 200, answer("published"))
+    nothing = env(stage) | {"PATH": str(tmp_path)}
+    assert gitsync("status", SHA, cwd=tmp_path, env=nothing).code == 0
+    kept = {key: value for key, value in nothing.items() if key != "GITSYNC_WORKSPACE"}
+    assert gitsync("status", SHA, "-w", WORKSPACE, cwd=tmp_path, env=kept).code == 0
+    ran = gitsync("status", "HEAD", "--json", cwd=tmp_path, env=nothing)
+    assert ran.code == 1 and "git is not installed" in ran.error["message"]
+
+
 def test_waiting_asks_until_the_answer_is_final(stage: Stage, tmp_path: Path) -> None:
     states = iter(["unknown", "queued", "syncing"])
 
@@ -188,6 +198,17 @@ def test_a_restart_of_the_server_is_waited_out(tmp_path: Path) -> None:
         second.on(ROUTE, 200, answer("published"))
         thread.join(20)
     assert [status.state for status in found] == ["published"]
+
+
+def test_a_wait_outlasts_too_many_requests(stage: Stage, tmp_path: Path) -> None:
+    busy = {"message": "Too many waits.", "code": "RATE_LIMITED", "retry_after": 0}
+    answers = iter([(429, busy)] * 6)
+    stage.routes[ROUTE] = lambda _call: next(answers, (200, answer("published")))
+    ran = gitsync("status", SHA, "--wait", "--timeout", "30", cwd=tmp_path, env=env(stage))
+    assert (ran.code, len(stage.asked("commits"))) == (0, 7)
+    stage.on(ROUTE, 429, busy)
+    ran = gitsync("status", SHA, "--json", cwd=tmp_path, env=env(stage))
+    assert (ran.code, ran.error["code"]) == (4, "RATE_LIMITED")
 
 
 def test_a_server_that_is_away_is_exit_6(tmp_path: Path) -> None:
