@@ -156,7 +156,8 @@ def repack(instance: Instance, *, over: int = REPACK_OVER) -> int:
         if not is_usable(path) or Mirror(path).loose_weight() <= over:
             continue
         try:
-            with RepoLock(path).held() as descriptor:
+            # pushes may go on beside it: pins and tips keep what they need, young objects stay
+            with RepoLock(path).held(shared=workspace.is_embedded) as descriptor:
                 Mirror(path, child_guard(instance, workspace_id, lock_fd=descriptor)).gc()
                 done += 1
         except GitSyncError as e:

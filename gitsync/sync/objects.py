@@ -7,16 +7,14 @@ unless they say otherwise.
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from gitsync.artifacts.bucket import pack_key
-from gitsync.git.child import Guard
+from gitsync.git.child import Guard, end_group
 from gitsync.git.failures import RepositoryBusy
 from gitsync.git.lock import RepoLock
 from gitsync.git.mirror import Mirror, export_pack, import_pack
@@ -161,11 +159,9 @@ def sweep(instance: Instance) -> dict[str, int]:
         children = objects.take_children(db)
         # their servers are dead: a repetition must not be told for a day that they still run
         objects.drop_idempotent(db, before=instance.now(), running=True)
-    for pgid, started in children:
-        if started and start_time(pgid) == started:
-            with suppress(ProcessLookupError):
-                os.killpg(pgid, signal.SIGKILL)
-                ended += 1
+    for pgid, _ in children:
+        # also members of a group whose leader is gone; a number that is somebody else's is spared
+        ended += end_group(pgid, grace=0.2)
     for leftover in instance.staging.parent.iterdir():
         if leftover != instance.staging:
             staged += sum(1 for _ in leftover.glob("*"))
