@@ -73,10 +73,10 @@ class CommitStatus:
 
 
 def summary(rollout: Json) -> Json:
-    """A rollout with the worst verdict of its entrypoints, and all their findings."""
+    """A rollout with the worst verdict of it and its entrypoints, and all their findings."""
     entrypoints = rollout.get("entrypoints") or []
-    verdicts = {entry["verdict"] for entry in entrypoints}
-    worst = next((v.value for v in _WORST if v.value in verdicts), rollout.get("verdict"))
+    verdicts = {entry["verdict"] for entry in [rollout, *entrypoints] if "verdict" in entry}
+    worst = next((v.value for v in _WORST if v.value in verdicts), None)
     seen: list[Any] = list(rollout.get("findings") or [])
     for entry in entrypoints:
         seen += [f for f in entry.get("findings") or [] if f not in seen]

@@ -93,6 +93,8 @@ def test_json_has_the_worst_verdict_of_each_rollout(stage: Stage, tmp_path: Path
     rollouts = [
         rollout("chess", entry("ok"), entry("error", BAD), entry("unresolvable")),
         rollout("go", entry("ok")),
+        {**rollout("outer", entry("ok")), "verdict": "error", "findings": [BAD]},
+        rollout("none"),
     ]
     stage.on(ROUTE, 200, answer("published_with_errors", rollouts=rollouts))
     ran = gitsync("status", SHA.upper(), "--json", cwd=tmp_path, env=env(stage))
@@ -102,6 +104,8 @@ def test_json_has_the_worst_verdict_of_each_rollout(stage: Stage, tmp_path: Path
     assert [(r["name"], r["verdict"], r["findings"]) for r in found["rollouts"]] == [
         ("chess", "error", [BAD]),
         ("go", "ok", []),
+        ("outer", "error", [BAD]),
+        ("none", "unresolvable", []),
     ]
     assert set(found) >= {"commit_sha", "branch", "state", "superseded_by", "url"}
 
