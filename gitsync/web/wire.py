@@ -199,12 +199,21 @@ def delivery_json(delivery: Delivery) -> dict[str, Any]:
     }
 
 
+def _shown(value: Any) -> Any:
+    """Any JSON value with its texts escaped: events hold names of branches."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {key: _shown(item) for key, item in value.items()}
+    return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def event_json(event: Event) -> dict[str, Any]:
     """An event, the same over SSE and as JSON."""
     return {
         "id": event.id,
         "type": event.type,
         "workspace_id": event.workspace_id,
-        "data": event.data,
+        "data": _shown(event.data),
         "created_at": when(event.created_at),
     }

@@ -15,7 +15,10 @@ from tests.web.remote import Remote, bare, deliver, push_payload
 
 @pytest.fixture(
     scope="module",
-    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)],
+    params=[
+        pytest.param("sqlite", marks=pytest.mark.slow),  # everyday, the other tests use it
+        pytest.param("postgresql", marks=pytest.mark.postgres),
+    ],
 )
 def room(request, tmp_path_factory):
     """A server on either database, and a remote it may connect to."""
@@ -152,6 +155,7 @@ def test_the_same_request_at_once_is_done_once(room):
     assert other.json()["code"] == "IDEMPOTENCY_MISMATCH"
 
 
+@pytest.mark.slow
 def test_names_are_unique_under_contention(room):
     name, codes = f"race-{uuid.uuid4().hex}", []
 
@@ -166,6 +170,7 @@ def test_names_are_unique_under_contention(room):
     assert sorted(codes) == [201] + [409] * 7
 
 
+@pytest.mark.slow
 def test_pushes_to_several_workspaces_at_once_all_arrive(room):
     made = []
     for number in range(4):
@@ -224,6 +229,7 @@ def test_odd_text_is_stored_or_refused_alike(room, text):
     assert room.call("GET", "/workspaces?name=a%00b").status_code == 400
 
 
+@pytest.mark.slow
 def test_a_deleted_workspace_takes_everything_with_it(room):
     workspace = room.create()
     checkout, path = room.checkout(workspace), f"/workspaces/{workspace['id']}"
@@ -237,11 +243,12 @@ def test_a_deleted_workspace_takes_everything_with_it(room):
     assert room.call("GET", "/whoami").status_code == 200
 
 
+@pytest.mark.slow
 def test_readiness_and_metrics_work(room):
     import httpx
 
-    assert httpx.get(f"{room.url}/readyz", trust_env=False).status_code == 200
-    text = httpx.get(f"{room.url}/metrics", trust_env=False).text
+    assert httpx.get(f"{room.url}/readyz", trust_env=False, verify=False).status_code == 200
+    text = httpx.get(f"{room.url}/metrics", trust_env=False, verify=False).text
     assert "gitsync_workspace_staleness_seconds" in text
 
 

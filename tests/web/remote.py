@@ -65,6 +65,7 @@ def deliver(
         },
         timeout=30,
         trust_env=False,
+        verify=False,
     )
 
 

@@ -21,7 +21,7 @@ def read_events(live, *, count: int, token=None, headers=None, params=None, begu
         **(headers or {}),
     }
     with (
-        httpx.Client(trust_env=False, timeout=30) as http,
+        httpx.Client(trust_env=False, verify=False, timeout=30) as http,
         http.stream("GET", f"{live.url}/api/v1/events", headers=headers, params=params) as answer,
     ):
         assert answer.status_code == 200
@@ -145,7 +145,10 @@ def test_an_odd_last_event_id_is_refused(live, text):
 
 
 def test_streams_count_as_waits_and_are_given_back(tmp_path):
-    with live_server(tmp_path) as live, httpx.Client(trust_env=False, timeout=20) as http:
+    with (
+        live_server(tmp_path) as live,
+        httpx.Client(trust_env=False, verify=False, timeout=20) as http,
+    ):
         headers = {"Authorization": f"Bearer {live.token}", "Accept": "text/event-stream"}
         request = http.build_request("GET", f"{live.url}/api/v1/events", headers=headers)
         open_ones = [http.send(request, stream=True) for _ in range(20)]
@@ -195,3 +198,14 @@ def test_a_revoked_token_ends_its_stream(live, monkeypatch):
     assert begun.wait(20)
     assert live.call("DELETE", f"/tokens/{made['token']['id']}").status_code == 204
     assert ended.wait(10)
+
+
+def test_names_in_events_are_escaped():
+    from datetime import UTC, datetime
+
+    from gitsync.records import Event
+    from gitsync.web import wire
+
+    data = {"branches": ["a\u202eb", "c\udcff"], "rollouts": 2}
+    shown = wire.event_json(Event(1, "ws_1", "version.published", data, datetime.now(UTC)))
+    assert shown["data"] == {"branches": ["a\\u202eb", "c\\xff"], "rollouts": 2}

@@ -76,7 +76,9 @@ def test_a_signature_that_does_not_fit_is_refused(hook, headers):
 
 def test_the_length_and_name_of_the_path_cost_nothing(live):
     for name in ("x" * 5000, "%00", "..%2f..", "ws_\u00e9"):
-        answer = httpx.post(f"{live.url}/hooks/github/{name}", content=b"{}", trust_env=False)
+        answer = httpx.post(
+            f"{live.url}/hooks/github/{name}", content=b"{}", trust_env=False, verify=False
+        )
         assert answer.status_code in (400, 401, 404), name
 
 

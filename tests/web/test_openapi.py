@@ -44,7 +44,7 @@ def room(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def description(room):
-    return httpx.get(f"{room.url}/api/v1/openapi.json", trust_env=False).json()
+    return httpx.get(f"{room.url}/api/v1/openapi.json", trust_env=False, verify=False).json()
 
 
 @pytest.fixture(scope="module")

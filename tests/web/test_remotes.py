@@ -91,6 +91,7 @@ def test_a_port_where_nobody_listens_fails_at_tcp(tmp_path):
         assert list(steps) == ["dns", "tcp"]
 
 
+@pytest.mark.slow  # the time-out of a connection
 def test_a_host_without_tls_fails_at_tls(away, host):
     steps, _ = trial(away, host.url_of("x.git").replace("http://", "https://"))
     assert list(steps) == ["dns", "tcp", "tls"] and not steps["tls"]["ok"]

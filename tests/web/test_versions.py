@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gitsync.pool import JobFailed
 from tests.live import GOOD_MAIN, NO_GRADER, git, live_server, workspace_files
 from tests.web.conftest import publish_two
 from tests.web.remote import Remote, bare
@@ -378,19 +379,19 @@ def test_a_commit_on_its_way_is_told_as_such(live):
     assert (answer.status_code, answer.json()["code"]) == (409, "SYNC_IN_PROGRESS")
 
 
-def test_a_commit_the_checker_cannot_finish_is_refused_everywhere(tmp_path, caplog):
-    import logging
+def test_a_commit_the_checker_cannot_finish_is_refused_and_no_error_of_ours(live, monkeypatch):
+    workspace = live.create()
+    checkout, path = live.checkout(workspace), f"/workspaces/{workspace['id']}"
+    older = checkout.commit(workspace_files())
+    sha = checkout.commit({"rollouts/demo/main.py": GOOD_MAIN + "# tip\n"})
+    checkout.push("-q", "origin", "main")
+    assert live.status(workspace, sha)["state"] == "published"
 
-    caplog.set_level(logging.CRITICAL)
-    with live_server(tmp_path, check_deadline_s=0.001) as live:
-        workspace = live.create()
-        checkout, path = live.checkout(workspace), f"/workspaces/{workspace['id']}"
-        older = checkout.commit(workspace_files())
-        sha = checkout.commit({"rollouts/demo/main.py": GOOD_MAIN + "# tip\n"})
-        checkout.push("-q", "origin", "main")
-        status = live.status(workspace, sha)
-        assert status["state"] == "refused" and "GITSYNC_CHECK_DEADLINE_S" in status["reason"]
-        report = live.post(f"{path}/check", {"ref": sha})
-        assert report["refused"] and report["findings"][0]["code"] == "inspection-failed"
-        pinned = live.call("PUT", f"{path}/versions/{older}/pins/x", json={})
-        assert pinned.status_code == 409 and "cannot be published" in pinned.json()["message"]
+    def too_long(*args):
+        raise JobFailed("It took too long (GITSYNC_CHECK_DEADLINE_S).", reason="deadline")
+
+    monkeypatch.setattr(live.running.instance.pool, "run", too_long)
+    report = live.post(f"{path}/check", {"ref": sha})
+    assert report["refused"] and report["findings"][0]["code"] == "inspection-failed"
+    pinned = live.call("PUT", f"{path}/versions/{older}/pins/x", json={})
+    assert pinned.status_code == 409 and "cannot be published" in pinned.json()["message"]

@@ -79,8 +79,7 @@ def _administers(instance: Instance, caller: Caller, workspace_id: str) -> bool:
 
 @router.delete("/tokens/{token_id}", status_code=204)
 def revoke(token_id: Id, instance: InstanceDep, caller: PersonDep) -> None:
-    """Revoke a token of one's own, or a machine token one made or that reaches a workspace one
-    administers."""
+    """Revoke a token of one's own, or a machine token of a workspace one administers."""
     with instance.database.read() as db:
         own = {token.id for token in people.list_tokens(db, caller.id)}
         reached = () if token_id in own else people.get_token(db, token_id).workspaces
