@@ -259,7 +259,8 @@ class _Work:
         if code:
             self.notes.append("The workspace is empty: commit something and push it.")
             return None, head
-        self.git.run("symbolic-ref", f"refs/remotes/{self.remote}/HEAD", tracking)
+        if head != "HEAD":  # a branch of that name lies where this link would
+            self.git.run("symbolic-ref", f"refs/remotes/{self.remote}/HEAD", tracking)
         self.git.run("update-ref", full, tracking)
         self.git.run("reset", "-q", "--hard", seconds=None)
         return out.strip(), head

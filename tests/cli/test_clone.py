@@ -51,7 +51,7 @@ def commit(work: Path, name: str) -> str:
     (work / name).write_text(name)
     git("add", name, cwd=work)
     git("commit", "-q", "-m", name, cwd=work)
-    return git("rev-parse", "HEAD", cwd=work).strip()
+    return git("rev-parse", "HEAD", cwd=work).splitlines()[-1]
 
 
 def config(work: Path, key: str) -> str:
@@ -199,6 +199,31 @@ def test_the_remotes_own_default_branch_is_checked_out(stage: Stage, tmp_path: P
     assert ran.json["branch"] == "trunk/x"
     work = tmp_path / "rollouts"
     assert git("status", "-sb", cwd=work).startswith("## trunk/x...origin/trunk/x")
+
+
+@pytest.mark.parametrize("args", [[], ["--without-helper"]])
+@pytest.mark.parametrize(
+    "name", ["HEAD", "-x", "a$(touch$IFS''pwned)'b", "refs/heads/main", "ü/ö", "@"]
+)
+def test_odd_default_branches_are_checked_out_exactly(
+    stage: Stage, tmp_path: Path, name: str, args: list[str]
+) -> None:
+    sha = fill(stage, tmp_path, "tmp")
+    git("update-ref", f"refs/heads/{name}", sha, cwd=bare(stage))
+    git("update-ref", "-d", "refs/heads/tmp", cwd=bare(stage))
+    git("symbolic-ref", "HEAD", f"refs/heads/{name}", cwd=bare(stage))
+    ran = gitsync("clone", IDENTITY, "w", "--json", *args, cwd=tmp_path, env=env(stage))
+    assert ran.code == 0, ran.err
+    assert (ran.json["branch"], ran.json["commit_sha"]) == (name, sha)
+    work = tmp_path / "w"
+    assert git("symbolic-ref", "HEAD", cwd=work).strip() == f"refs/heads/{name}"
+    changes = git("status", "--porcelain", cwd=work).splitlines()
+    assert [line for line in changes if not line.startswith("warning:")] == []  # HEAD is ambiguous
+    assert git("rev-parse", f"refs/heads/{name}", cwd=work).strip() == sha
+    new = commit(work, "more")
+    git("push", cwd=work)
+    assert hosted(stage, f"refs/heads/{name}") == new
+    assert not list(tmp_path.rglob("pwned"))
 
 
 def test_a_branch_can_be_chosen(stage: Stage, tmp_path: Path) -> None:
