@@ -10,8 +10,9 @@ from gitsync.check.python.contracts import Breach, breaches
 from gitsync.check.python.dependencies import brought
 from gitsync.check.python.facts import CLASS_NAMES
 from gitsync.check.python.files import Files
+from gitsync.check.python.finding import ROOT, import_names
+from gitsync.check.python.findings import Fatal, Findings
 from gitsync.check.python.imports import Importer
-from gitsync.check.python.loading import ROOT, import_names
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.project import Project, read_project
 from gitsync.check.python.roles import Agreed, World, agree, assign_roles, examine
@@ -19,8 +20,7 @@ from gitsync.check.python.source import LimitHit, Sources
 from gitsync.check.python.values import Const, ListObj, Namespace, Place, Value
 from gitsync.check.python.wiring import Wiring
 from gitsync.check.python.worlds import REGISTRY, SYS_MODULES, SYS_PATH, Outcome, spent
-from gitsync.model import CheckOptions, EntrypointReport, Finding, Severity, Verdict
-from gitsync.text import printable
+from gitsync.model import CheckOptions, EntrypointReport, Severity, Verdict
 from gitsync.tree import Tree
 
 ROLES = ("workflow", "grader")
@@ -37,15 +37,7 @@ class NamedAt:
     entrypoint_column: int
 
 
-class Fatal(Exception):
-    """A finding that ends the check."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.code)
-        self.finding = finding
-
-
-class Check:
+class Check(Findings):
     """The state of one check; `run` is called once."""
 
     def __init__(
@@ -56,57 +48,14 @@ class Check:
         options: CheckOptions,
         named_at: NamedAt | None,
     ) -> None:
+        super().__init__()
         self.files = Files(tree)
         self.rollout = rollout
         self.entrypoint = entrypoint
         self.options = options
         self.named_at = named_at
-        self.findings: list[Finding] = []
         self.names: dict[str, str | None] = {"workflow": None, "grader": None}
-        self.sources: Sources | None = None
         self.folder = f"rollouts/{rollout}"
-
-    # -- findings ----------------------------------------------------------------------------
-
-    def add(
-        self,
-        code: str,
-        severity: Severity,
-        place: Place,
-        subject: str,
-        what: str,
-        fix: str,
-    ) -> Finding:
-        """Record a finding once; the place's column is turned into characters."""
-        finding = self.make(code, severity, place, subject, what, fix)
-        same = (code, finding.path, finding.line, finding.column, subject)
-        if not any((f.code, f.path, f.line, f.column, f.subject) == same for f in self.findings):
-            self.findings.append(finding)
-        return finding
-
-    def make(
-        self, code: str, severity: Severity, place: Place, subject: str, what: str, fix: str
-    ) -> Finding:
-        """A finding whose texts are safe to show."""
-        column = place.column
-        if self.sources is not None:
-            column = self.sources.column(place.path, place.line, column)
-        return Finding(
-            code,
-            severity,
-            place.path,
-            max(place.line, 1),
-            max(column, 1),
-            printable(subject, limit=300),
-            printable(f"{what}. {fix}.", limit=1500),
-        )
-
-    def fatal(self, code: str, place: Place, subject: str, what: str, fix: str) -> Fatal:
-        """A finding that ends the check."""
-        severity = Severity.UNRESOLVED if code == "source-limit" else Severity.ERROR
-        return Fatal(self.make(code, severity, place, subject, what, fix))
-
-    # -- the run -----------------------------------------------------------------------------
 
     def run(self) -> EntrypointReport:
         """Do the check."""
@@ -140,8 +89,6 @@ class Check:
             self.names["grader"],
             findings,
         )
-
-    # -- where it is -------------------------------------------------------------------------
 
     def _at_entrypoint(self) -> Place:
         named = self.named_at
@@ -239,8 +186,6 @@ class Check:
             return "Add the file, or correct the entrypoint in the config"
         return f"Name a file that exists, such as {here[0]}"
 
-    # -- pyproject ---------------------------------------------------------------------------
-
     def about_project(self, project: Project) -> None:
         """Findings about `pyproject.toml` itself."""
         path = f"{self.folder}/pyproject.toml"
@@ -263,8 +208,6 @@ class Check:
                 f"The dependency {name} lies at {target}, outside the rollout folder",
                 "Move it into the rollout folder, or depend on a published package",
             )
-
-    # -- the import --------------------------------------------------------------------------
 
     def judge(self, entry: str, folder: str, project: Project) -> None:
         """Import abstractly and report what every possible import agrees on."""
@@ -344,20 +287,6 @@ class Check:
             f"Importing the entrypoint fails here: {raised.reason}",
             "Make the module importable",
         )
-
-    def make_exact(self, code: str, place: Place, what: str, fix: str) -> Finding:
-        """A finding whose column already counts characters."""
-        return Finding(
-            code,
-            Severity.ERROR,
-            place.path,
-            max(place.line, 1),
-            max(place.column, 1),
-            "",
-            printable(f"{what}. {fix}.", limit=1500),
-        )
-
-    # -- roles -------------------------------------------------------------------------------
 
     def _role(
         self,

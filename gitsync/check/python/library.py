@@ -8,6 +8,7 @@ from gitsync.check.python import (
     builtin_functions,
     calls,
     dynamic,
+    iterables,
     reach,
     standard,
 )
@@ -179,7 +180,10 @@ def call_external(
 ) -> Value:
     """Call something of builtins, the standard library or the SDK."""
     path = function.path
-    rule = builtin_functions.RULES.get(path) or standard.RULES.get(path)
+    rule = next(
+        (t[path] for t in (builtin_functions.RULES, iterables.RULES, standard.RULES) if path in t),
+        None,
+    )
     if rule is not None and unknown is None:
         return rule(m, frame, args, keywords, node)
     if path in dynamic.FRAME_CALLS:
