@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, cast
 
-_LIMIT = 120_000
+_LIMIT = 60_000  # about 2 kB each for ordinary workspaces
 _kept: dict[Hashable, Any] = {}
 
 

@@ -25,6 +25,10 @@ _BY_KIND = {
     "benchmark": check_benchmark,
 }
 KINDS = tuple(_BY_KIND)
+# What checks across files point into; other places are not kept.
+_ASKED_LATER = ("experiment", "evaluation", "training", "secrets")
+# Parsed values take some 30 times the room of the text.
+_MOST_BYTES = 16 * 1024 * 1024
 
 
 def kind_of(path: str) -> str | None:
@@ -70,11 +74,20 @@ def _below(files: Files, folder: Entry, path: str, *, careful: bool = False) -> 
     """The configs among the files of one folder of `configs/`."""
     found: list[Config] = []
     kind = path.rpartition("/")[2]
+    total = 0
     for file in files.below(path, folder.oid).files:
         if not file.path.endswith(".toml"):
             continue
         if files.content(file).is_lfs_pointer:
             found.append(Config(file.path, kind))
+            continue
+        total += min(file.size, toml.MAX_BYTES)
+        if total > _MOST_BYTES:
+            error = toml.TomlError(
+                f"The configs of this folder have more than {_MOST_BYTES} bytes together.",
+                limit=True,
+            )
+            found.append(Config(file.path, kind, None, (toml_finding(file.path, error),)))
             continue
         read = partial(_read, files.tree, files.memo, file.path, file.entry, file.path, kind)
         found.append(
@@ -110,6 +123,7 @@ def read_config(path: str, kind: str, data: bytes) -> Config:
     {"eval": check_evaluation, "training": check_training, "benchmark": check_benchmark}[kind](
         checker
     )
+    document.keep_only(_ASKED_LATER, depth=3)
     config = Config.of(path, kind, document, checker.found)
     if kind == "benchmark":
         return config

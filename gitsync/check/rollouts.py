@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 from gitsync.check.files import FileAt, Files, Holding
 from gitsync.check.source import EMPTY, MAX_BYTES, SourceFacts, read_source
 from gitsync.tree import Entry, Kind, TooLarge
 
 _WORD = re.compile(rb"[A-Z][A-Z0-9_]*")
-_MOST_WORDS = 20_000
+_MOST_WORDS = 5_000
 _TEXT_LIMIT = 4 * 1024 * 1024
 _NOT_CODE = {"__pycache__", ".venv", "venv", "node_modules", ".pytest_cache", ".git"}
 _PLATFORM = ("OSMOSIS_", "_OSMOSIS_")
@@ -110,9 +110,7 @@ class Rollout:
     def _read_words(self) -> frozenset[str] | None:
         words: set[str] = set()
         for file in self.holding.files:
-            found = self._files.memo.get(
-                "text", file.entry.oid, file.path, partial(self._words_of, file)
-            )
+            found = self._words_of(file)
             if found is None:
                 return None
             words |= found

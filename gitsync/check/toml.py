@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,13 @@ class Document:
     headers: dict[Steps, Place] = field(default_factory=dict)
     opened: dict[Steps, Place] = field(default_factory=dict)
     comments: tuple[tuple[int, int, str], ...] = ()
+
+    def keep_only(self, sections: Collection[str], *, depth: int) -> None:
+        """Forget the places outside these sections, or deeper, and all comments."""
+        for table in (self.keys, self.places, self.headers, self.opened):
+            for steps in [s for s in table if s[0] not in sections or len(s) > depth]:
+                del table[steps]
+        self.comments = ()
 
     def key(self, *steps: str | int) -> Place:
         """Where a key stands."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -78,8 +79,13 @@ def check(
         tree = _tree(path, rev)
         report = inspect(tree, options=options, only=only)
         if output is Format.TEXT:
-            color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-            text = to_text(report, None if report.refused else tree, color=color)
+            is_terminal = sys.stdout.isatty()
+            text = to_text(
+                report,
+                None if report.refused else tree,
+                color=is_terminal and not os.environ.get("NO_COLOR"),
+                width=max(60, min(shutil.get_terminal_size().columns, 120)) if is_terminal else 100,
+            )
         else:
             text = {Format.JSON: to_json, Format.SARIF: to_sarif, Format.GITHUB: to_github}[output](
                 report

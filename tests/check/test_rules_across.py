@@ -182,3 +182,12 @@ def test_a_comprehension_guards_what_it_yields():
     assert read_source(code.encode()).environment == ()
     other = code.replace('if "A_TOKEN"', 'if "B_TOKEN"')
     assert read_source(other.encode()).environment == ("A_TOKEN",)
+
+
+def test_configs_have_a_limit_together():
+    text = "# x\n" * 60_000
+    files: dict[str, Content] = {f"configs/eval/c{n:03}.toml": text for n in range(80)}
+    found = outer(files)
+    limited = [f for f in found if f.startswith("toml-limit")]
+    assert 5 < len(limited) < 30
+    assert len([f for f in found if f.startswith("missing-section")]) == 2 * (81 - len(limited))

@@ -16,7 +16,7 @@ _COMMANDS = {
 
 
 def to_github(report: Report) -> str:
-    """One line per finding that is not suppressed, and a summary."""
+    """One line per finding that is not suppressed."""
     lines = [_line(f) for f in all_findings(report) if not f.suppressed]
     return "".join(f"{line}\n" for line in lines)
 
