@@ -15,7 +15,6 @@ from tests.check import generate_facts
 @pytest.mark.parametrize(
     "name",
     [
-        "osmosis_ai",
         "osmosis_ai.rollout",
         "osmosis_ai.rollout.agent_workflow",
         "osmosis_ai.rollout.grader",
