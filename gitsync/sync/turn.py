@@ -25,7 +25,7 @@ from gitsync.git.failures import (
     TlsFailed,
 )
 from gitsync.git.lsrefs import Tips, look
-from gitsync.git.mirror import FetchLimits, Mirror
+from gitsync.git.mirror import FetchLimits, FetchResult, Mirror
 from gitsync.git.objects import has_commit, is_ancestor
 from gitsync.git.refs import local_tips, pin
 from gitsync.instance import MIB, Instance
@@ -123,21 +123,38 @@ def _work(work: Work) -> Outcome | None:
         shallow = False
         if mirror is not None:
             remote = remote_of(instance, workspace)
-            result = work.steps.timed(
-                "fetch",
-                lambda: mirror.fetch(
+
+            def fetch() -> FetchResult:
+                return mirror.fetch(
                     remote,
                     list(seen.watched),
                     instance.network,
                     _fetch_limits(instance),
                     at=instance.at,
-                ),
-            )
+                )
+
+            result = work.steps.timed("fetch", fetch)
+            if _is_behind(seen, result, path):
+                result = work.steps.timed("fetch", fetch)
             fetched, shallow = dict(result.tips), result.shallow
         _keep_replaced(seen.moves, fetched, path)
         _keep_unwatched(seen, rows, path)
         instance.at("fetch.kept")
         return publish.publish_moves(work, seen, fetched, waiting, path, guard, shallow=shallow)
+
+
+def _is_behind(seen: Picture, result: FetchResult, path: Path) -> bool:
+    """True if a fetch brought less than the look showed: another node of the remote answered.
+
+    Asked once more, it is not always the same one. A fetch may bring more: somebody pushed.
+    """
+    return any(
+        tip != seen.watched[name]
+        and not (
+            has_commit(path, seen.watched[name]) and is_ancestor(path, seen.watched[name], tip)
+        )
+        for name, tip in result.tips.items()
+    )
 
 
 def _fetch_limits(instance: Instance) -> FetchLimits:
