@@ -296,9 +296,8 @@ class Scene:
 
     def busy_git(self) -> bool:
         """True while a git child of the service runs."""
-        return any(
-            "git" in kit.command(p).split("/")[-1][:12] for p in family(self.service.pid)[1:]
-        )
+        names = {kit.command(p).split(" ")[0].rpartition("/")[2] for p in family(self.service.pid)}
+        return bool(names & {"git", "git-remote-http"})
 
     def wait_gone(self, pids: list[int], *, seconds: float = 30.0) -> None:
         """Until processes that outlived their server are gone."""

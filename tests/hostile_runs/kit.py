@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -132,6 +133,7 @@ class Origin:
         self.path, self.work = root / f"{name}.git", root / f"{name}.work"
         git("init", "-q", "--bare", "-b", "main", str(self.path))
         git(f"--git-dir={self.path}", "config", "gc.auto", "0")
+        git(f"--git-dir={self.path}", "config", "receive.denyDeleteCurrent", "ignore")
         git("init", "-q", "-b", "main", str(self.work))
         git("remote", "add", "origin", str(self.path), cwd=self.work)
         self._count = 0
@@ -483,6 +485,7 @@ __all__ = [
     "git",
     "outputs",
     "raw_blob",
+    "shutil",
     "servers",
     "side_effects",
     "tar_content",
