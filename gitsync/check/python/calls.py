@@ -22,6 +22,7 @@ from gitsync.check.python.values import (
     Bound,
     ClassObj,
     Const,
+    Coroutine,
     Decorator,
     DictObj,
     Ext,
@@ -167,9 +168,13 @@ def call(
                 m.doubt(doubt)
             return doubt
         top, _, _ = function.path.partition(".")
+        runs = function.path.endswith(("().run_until_complete", "Runner().run"))
+        if runs and args and isinstance(args[0], Coroutine):
+            return invoking.run_coroutine(m, frame, args[0], node)
         given = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
         if given and top in m.facts.stdlib:
             m.store(REGISTRY, f"carries:{function.path.rpartition('.')[0]}", TRUE)
+            return Opaque(f"{function.path}()", carries=True)
         return opaque_result(m, frame, function.path, args, keywords, node, like=function)
     if isinstance(function, Alias):
         return call(m, frame, function.origin, args, keywords, node, rest=rest, kwrest=kwrest)

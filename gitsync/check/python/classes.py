@@ -19,6 +19,7 @@ from gitsync.check.python.values import (
     Partial,
     Ref,
     TupleValue,
+    Unknown,
     Value,
     Wrapped,
 )
@@ -162,6 +163,12 @@ def class_of(m: Machine, value: Value) -> Value:
         obj = m.obj(value)
         return obj.cls if isinstance(obj, InstanceObj) else value
     return value if isinstance(value, Ext) else Ext("builtins.Exception", "c")
+
+
+def is_group(m: Machine, value: Value) -> bool:
+    """True if an exception is, or may be, a group of exceptions."""
+    lineage = mro_of(m, class_of(m, value))
+    return Ext("builtins.BaseExceptionGroup", "c") in lineage or isinstance(value, Unknown)
 
 
 def suppressed_exceptions(manager: Value) -> tuple[Value, ...] | None:

@@ -374,6 +374,8 @@ def items_of(
         raise m.error(frame, node, "TypeError", "this value cannot be iterated over")
     if isinstance(value, Unknown):
         return [], value
+    if isinstance(value, Opaque) and value.carries:
+        return [], m.unknown(frame, node, "an object that was given a component is iterated over")
     m.may_raise(m.place(frame, node))
     if isinstance(value, Opaque):
         return [], Opaque(value.path + "[]", routed=value.routed)

@@ -97,9 +97,12 @@ def for_statement(
             def one_more(worlds: list[Outcome], item: Value = item) -> list[Outcome]:
                 return _one_pass(m, frame, worlds, node, item, out)
 
+            before = len(out)
             heads, live = _until_settled(m, frame, node, live, one_more)
             for outcome in (*heads, *live):
                 outcome.state.path = (*outcome.state.path, choice)
+            for outcome in out[before:]:
+                outcome.state.path = (*outcome.state.path, (choice[0], 2, choice[2]))
             exits += heads
         exits += live
     for result in m.join(exits):

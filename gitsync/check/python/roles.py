@@ -240,4 +240,12 @@ def agree(worlds: list[World], role: str) -> Agreed:
                 if raised is not None:
                     reason = "the import fails or not, depending on a condition"
                 return Agreed("doubt", "", choice[0], reason)
-    return Agreed("doubt", "", None, "the possible imports differ")
+    return Agreed("doubt", "", _differing(worlds, role), "the possible imports differ")
+
+
+def _differing(worlds: list[World], role: str) -> Place | None:
+    """Where a class is bound that only some worlds have."""
+    bound = [{(c[1], c[3]) for c in w.roles[role].concrete} if w.roles else set() for w in worlds]
+    everywhere = set.intersection(*bound)
+    some = sorted((p.path, p.line, p.column) for b in bound for _, p in b - everywhere)
+    return Place(*some[0]) if some else None

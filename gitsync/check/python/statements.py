@@ -243,6 +243,8 @@ def _handle(
                 if handler.type is None:
                     return True
                 kind = expressions.evaluate(m, frame, handler.type)
+                if isinstance(node, ast.TryStar) and classes.is_group(m, raised.value):
+                    return None  # its parts are matched one by one
                 return classes.exception_matches(m, raised.value, kind)
 
             for after, match in m.branches(world, test):
@@ -250,7 +252,11 @@ def _handle(
                     out.append(Outcome(after, Kind.RAISE, raised=match))
                     continue
                 if match is None:
-                    missed.append(after.fork())
+                    other = after.fork()
+                    place = m.place(frame, handler)
+                    other.path = (*other.path, (place, 1, "the kind of the exception"))
+                    after.path = (*after.path, (place, 0, "the kind of the exception"))
+                    missed.append(other)
                 if match is not False:
                     out += _run_handler(m, frame, after, handler, raised)
                 else:
@@ -344,7 +350,11 @@ def _leave(
             return [Outcome(result.state.fork()), result]
         return [result]
     if isinstance(manager, Opaque) and manager.third and result.raised is not None:
-        return [Outcome(result.state.fork()), result]  # a manager may swallow the exception
+        other = result.state.fork()  # a manager may swallow the exception
+        place = m.place(frame, node)
+        other.path = (*other.path, (place, 0, "the context manager"))
+        result.state.path = (*result.state.path, (place, 1, "the context manager"))
+        return [Outcome(other), result]
     if not isinstance(manager, Ref):
         return [result]
     raised = result.raised
