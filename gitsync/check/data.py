@@ -116,7 +116,7 @@ def check_rows(path: str, pieces: Iterable[bytes], suffix: str) -> tuple[Finding
             Note(
                 "too-few-rows",
                 1,
-                f"The file has {rows.count} rows; an upload needs {MIN_ROWS}. Add rows.",
+                f"An upload needs {MIN_ROWS} rows, and the file has {rows.count}. Add rows.",
             )
         )
     return tuple(notes.findings(path))

@@ -56,11 +56,12 @@ def _read(spool: IO[bytes]) -> Iterator[Note]:
 def _rows(file: Any) -> Iterator[Note]:
     names = list(file.schema_arrow.names)
     yield from missing_columns(names, 1)
-    if file.metadata.num_rows < MIN_ROWS:
+    count = file.metadata.num_rows
+    if count < MIN_ROWS:
         yield Note(
             "too-few-rows",
             1,
-            f"The file has {file.metadata.num_rows} rows; an upload needs {MIN_ROWS}. Add rows.",
+            f"An upload needs {MIN_ROWS} rows, and the file has {count}. Add rows.",
         )
     needed = [n for n in _NEEDED if n in names]
     if "metadata" in needed:

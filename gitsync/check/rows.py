@@ -216,12 +216,12 @@ def missing_columns(names: Any, line: int) -> Iterator[Note]:
     if "ground_truth" not in names and "label" not in names:
         missing.append("ground_truth")
     if missing:
-        listed = " and ".join(f"`{m}`" for m in missing)
+        listed = " and no ".join(f"`{m}`" for m in missing)
         yield Note(
             "missing-column",
             line,
-            f"The column {listed} is missing, and there is no `metadata`. Add it; `label` is "
-            "another name of `ground_truth`.",
+            f"There is no column {listed}, and no `metadata` instead. Add what is missing; `label` "
+            "is another name of `ground_truth`.",
             missing[0],
         )
 
