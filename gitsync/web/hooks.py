@@ -124,10 +124,9 @@ def _is_ours(workspace: Workspace, parsed: Parsed) -> bool:
 
 
 def _remember(instance: Instance, workspace: Workspace, repository_id: str) -> None:
-    if "repository_id" not in workspace.settings:
+    """The number that is seen now: a repository may be made anew under the same name."""
+    if workspace.settings.get("repository_id") != repository_id:
         with instance.database.write() as db:
-            workspaces.change_workspace(
-                db,
-                workspace.id,
-                settings={**workspace.settings, "repository_id": repository_id},
-            )
+            current = workspaces.lock_workspace(db, workspace.id).settings
+            settings = {**current, "repository_id": repository_id}
+            workspaces.change_workspace(db, workspace.id, settings=settings)

@@ -67,6 +67,7 @@ def test_an_embedded_repository_can_be_rewritten_pruned_and_lost(live):
     assert kept(live, made.path, made.good, made.bad) == before
 
 
+@pytest.mark.slow
 def test_a_remote_can_be_rewritten_and_its_mirror_lost(tmp_path):
     (tmp_path / "host").mkdir()
     with (
@@ -178,7 +179,13 @@ def test_odd_values_of_a_config_can_be_shown(live):
 
 
 @pytest.mark.parametrize(
-    "name", [b"\xff\xfe.py", b"\x1b[31mred.py", "\u202egnp.py".encode(), b"a\nb.py"]
+    "name",
+    [
+        b"\xff\xfe.py",
+        pytest.param(b"\x1b[31mred.py", marks=pytest.mark.slow),
+        "\u202egnp.py".encode(),
+        pytest.param(b"a\nb.py", marks=pytest.mark.slow),
+    ],
 )
 def test_odd_names_of_files_can_be_shown(live, name):
     workspace = live.create()
@@ -366,6 +373,8 @@ def test_a_commit_on_its_way_is_told_as_such(live):
     from gitsync.store import commits
 
     workspace = live.create()
+    first = f"/workspaces/{workspace['id']}/syncs/{workspace['sync_id']}"
+    assert live.get(first, params={"wait": 20})["status"] == "success"
     instance = live.running.instance
     with instance.database.write() as db:
         commits.put_commit(

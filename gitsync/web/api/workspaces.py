@@ -190,12 +190,11 @@ def change(body: ChangeBody, workspace: AdminOf, instance: InstanceDep) -> dict[
     if "default_branch" in given:
         branch = given["default_branch"]
         values["chosen_branch"] = None if branch is None else connect.full_ref(branch)
-    if given.get("accept_harbor_native") is not None:
-        values["settings"] = {
-            **workspace.settings,
-            "accept_harbor_native": given["accept_harbor_native"],
-        }
     with instance.database.write() as db:
+        if given.get("accept_harbor_native") is not None:
+            current = workspaces.lock_workspace(db, workspace.id).settings
+            accept = given["accept_harbor_native"]
+            values["settings"] = {**current, "accept_harbor_native": accept}
         if values:
             workspaces.change_workspace(db, workspace.id, **values)
         turns.bump(db, workspace.id)
