@@ -18,6 +18,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gitsync.instance import Instance
 
 # the pool's workers import this module: what only servers need is imported in `load`
 
@@ -64,7 +68,22 @@ def serve(control: Path, settings: dict[str, object]) -> None:
     while not stop.wait(0.5):
         if os.getppid() != nursery:
             os._exit(1)  # the tests are gone
+        if (control / "upkeep").exists():
+            keep_up(running.instance, control)
     running.stop()
+
+
+def keep_up(instance: Instance, control: Path) -> None:
+    """Do what is done once an hour, as if it were tomorrow."""
+    from dataclasses import replace
+    from datetime import timedelta
+
+    from gitsync import upkeep
+
+    tomorrow = replace(instance, now=lambda: instance.now() + timedelta(hours=25))
+    upkeep.sweep_artifacts(tomorrow)
+    upkeep.repack(tomorrow, over=0)
+    (control / "upkeep").unlink()
 
 
 def begin(order: dict[str, str]) -> None:

@@ -105,7 +105,8 @@ class Service:
         if self.url:
             # the same place as before: clones and hooks know its URL
             settings["port"] = int(self.url.rpartition(":")[2])
-        (self.control / "ready").unlink(missing_ok=True)
+        for name in ("ready", "upkeep"):
+            (self.control / name).unlink(missing_ok=True)
         self.pid = _nursery().fork(
             control=str(self.control),
             settings=json.dumps(settings),
@@ -189,6 +190,13 @@ class Service:
             if not ready.select(seconds):
                 return ""
         return os.read(self._reached, 4096).decode().split("\n")[0]
+
+    def upkeep(self, *, wait: bool = False) -> None:
+        """Let the server do its hourly work now, as if it were tomorrow."""
+        order = self.control / "upkeep"
+        order.touch()
+        if wait:
+            eventually(lambda: not order.exists())
 
     # -- calls
     def call(self, method: str, path: str, **more: Any) -> httpx.Response:
