@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, cast
 
 _LIMIT = 60_000  # about 2 kB each for ordinary workspaces
+_MISSING = object()
 _kept: dict[Hashable, Any] = {}
 
 
@@ -27,14 +28,15 @@ class Memo:
         store, key = (
             (_kept, (kind, oid, *extra)) if oid is not None else (self._own, (kind, path, *extra))
         )
-        if key in store:
-            return cast(T, store[key])
+        value = store.get(key, _MISSING)
+        if value is not _MISSING:
+            return cast(T, value)
         value = compute()
         if oid is None:
             store[key] = value
         else:
             self.keep(kind, oid, value, *extra)
-        return value
+        return cast(T, value)
 
     def peek(self, kind: str, oid: str, *extra: Hashable) -> Any:
         """The result kept for these bytes, if there is one."""
