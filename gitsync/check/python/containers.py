@@ -159,13 +159,24 @@ def known_items(
 # -- operators -------------------------------------------------------------------------------
 
 
+def too_many(m: Machine, some: list[Value]) -> Value:
+    """What stands for the items of a container that has grown too large to follow."""
+    if any(reach.touches(m.state, v) for v in some):
+        return Unknown(m.at, "the container grows too large")
+    return Opaque()
+
+
 def combine(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | None:
     """Concatenation, repetition and set or dict operators; None if not one of these."""
     if isinstance(op, ast.Add):
         if isinstance(left, TupleValue) and isinstance(right, TupleValue):
+            if len(left.items) + len(right.items) > MAX_ITEMS:
+                return m.list_of([], "tuple", too_many(m, [*left.items[:9], *right.items[:9]]))
             return TupleValue(left.items + right.items)
         a, b = _list(m, left), _list(m, right)
         if a is not None and b is not None:
+            if len(a.items) + len(b.items) > MAX_ITEMS:
+                return m.list_of([], a.kind, too_many(m, [*a.items[:9], *b.items[:9]]))
             return m.list_of([*a.items, *b.items], a.kind, a.rest or b.rest)
     if isinstance(op, ast.Mult):
         for seq, times in ((left, right), (right, left)):

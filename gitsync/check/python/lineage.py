@@ -98,6 +98,8 @@ def linearise(
         third = [b for b in bases if isinstance(b, Opaque)]
         if len(third) < 2 or len(set(third)) == len(third):
             raise m.error(frame, node, "TypeError", f"a base of {name} is given twice")
+    if len(bases) == 1 and isinstance(bases[0], Ref | Ext) and bases[0] != Ext("builtins.object"):
+        return classes.mro_of(m, bases[0])
     sequences = [list(classes.mro_of(m, b)) for b in bases if b != Ext("builtins.object")]
     sequences.append([b for b in bases if b != Ext("builtins.object")])
     if Ext("builtins.object") in bases[:-1]:

@@ -302,6 +302,9 @@ def _list_method(
         for arg in args:
             items, rest = expressions.items_of(m, frame, arg, node)
             target = cast(ListObj, m.state.change(owner.oid))
+            if len(target.items) + len(items) > containers.MAX_ITEMS:
+                rest = containers.too_many(m, [*target.items[:9], *items[:9]])
+                target.items, items = [], []
             for item in items:
                 if target.kind != "set" or item not in target.items:
                     target.items.append(item)

@@ -103,6 +103,9 @@ def _combined(m: Machine, frame: Frame, node: ast.AugAssign, old: Value, value: 
         if isinstance(obj, ListObj) and obj.kind == "list" and isinstance(node.op, ast.Add):
             items, rest = expressions.items_of(m, frame, value, node)
             changed = cast(ListObj, m.state.change(old.oid))
+            if len(changed.items) + len(items) > containers.MAX_ITEMS:
+                rest = containers.too_many(m, [*changed.items[:9], *items[:9]])
+                changed.items, items = [], []
             changed.items.extend(items)
             changed.rest = rest or changed.rest
             return old
