@@ -36,7 +36,7 @@ class Memo:
             store[key] = value
         else:
             self.keep(kind, oid, value, *extra)
-        return cast(T, value)
+        return value
 
     def peek(self, kind: str, oid: str, *extra: Hashable) -> Any:
         """The result kept for these bytes, if there is one."""
