@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -110,14 +109,3 @@ def find_by_prefix(db: Connection, workspace_id: str, prefix: str, *, limit: int
             .limit(limit)
         ).scalars()
     )
-
-
-def states_of(db: Connection, workspace_id: str, shas: Iterable[str]) -> dict[str, CommitRecord]:
-    """Several commits at once."""
-    wanted: Sequence[str] = list(shas)
-    rows = db.execute(
-        sa.select(commit_states).where(
-            commit_states.c.workspace_id == workspace_id, commit_states.c.sha.in_(wanted)
-        )
-    )
-    return {row.sha: record(CommitRecord, row) for row in rows}

@@ -296,14 +296,6 @@ def drop_deliveries(db: Connection, *, before: datetime) -> int:
     ).rowcount
 
 
-def count_by_outcome(db: Connection) -> dict[str, int]:
-    """Deliveries by outcome, for metrics."""
-    rows = db.execute(
-        sa.select(deliveries.c.outcome, sa.func.count()).group_by(deliveries.c.outcome)
-    )
-    return {outcome: count for outcome, count in rows}
-
-
 def attach(db: Connection, ids: Sequence[int], sync_id: int) -> None:
     """Let deliveries wait for another sync."""
     db.execute(deliveries.update().where(deliveries.c.id.in_(list(ids))).values(sync_id=sync_id))

@@ -432,15 +432,6 @@ def pins_of(db: Connection, version_id: int) -> list[dict[str, Any]]:
     return [dict(row._mapping) for row in rows]
 
 
-def kept_shas(db: Connection, workspace_id: str) -> list[str]:
-    """Commits that must stay in the mirror: all versions."""
-    return list(
-        db.execute(
-            sa.select(versions.c.commit_sha).where(versions.c.workspace_id == workspace_id)
-        ).scalars()
-    )
-
-
 def removable(db: Connection, *, before: datetime, now: datetime, limit: int) -> list[int]:
     """Versions older than `before` that nothing refers to: no branch tip, no pin, no lease."""
     tip = sa.select(branches.c.published_sha).where(

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gitsync.errors import Conflict, LimitExceeded
+from gitsync.errors import Conflict
 from gitsync.git.pushes import Pushed
 from gitsync.git.remote import is_ref
 from gitsync.instance import Instance
@@ -266,13 +266,6 @@ def active(workspace: Workspace) -> None:
         raise Conflict("The workspace is suspended; resume it first.", state="suspended")
     if workspace.state is WorkspaceState.DISCONNECTED:
         raise Conflict("The workspace is disconnected.", state="disconnected")
-
-
-def check_queue(instance: Instance, *, most: int = 100_000) -> None:
-    """`LimitExceeded` when so much is owed that more would only hide it."""
-    with instance.database.read() as db:
-        if turns.depth(db) >= most:
-            raise LimitExceeded("Too much work is waiting; try again later.", retry_after=60)
 
 
 def _announce(
