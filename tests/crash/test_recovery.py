@@ -28,6 +28,7 @@ def stopped_at(folder, at, **settings):
         running.stop()
 
 
+@pytest.mark.slow
 def test_a_bug_in_a_turn_is_told_and_tried_again(tmp_path):
     broken = True
 

@@ -483,6 +483,7 @@ __all__ = [
     "command",
     "eventually",
     "git",
+    "make_repos",
     "outputs",
     "raw_blob",
     "shutil",

@@ -31,6 +31,7 @@ def test_every_hostile_repository_ends_as_stated(all_repos, tmp_path, capsys):
     assert result.healthy_pushes >= 10
 
 
+@pytest.mark.slow
 def test_the_judge_finds_what_is_wrong(few_repos, tmp_path):
     """A good state declared hostile must be a fault, or the runs above prove nothing."""
     repos, cases = few_repos

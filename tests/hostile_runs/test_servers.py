@@ -95,16 +95,7 @@ TABLE: dict[str, tuple[str, Expected]] = {
         for kind in servers.BAD_PACKS
     },
 }
-QUICK = (
-    "stall-pack",
-    "drip-refs",
-    "endless-refs",
-    "login-page",
-    "unfetchable-other",
-    "failing-503",
-    "failing-401",
-    "garbage-delta-bomb",
-)
+QUICK = ("endless-refs", "login-page", "failing-503", "failing-401", "garbage-delta-bomb")
 
 
 @pytest.fixture

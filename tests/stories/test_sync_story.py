@@ -60,7 +60,10 @@ class Town:
         return {b["name"]: (b["state"], b["published_sha"]) for b in found}
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(
+    scope="module",
+    params=["sqlite", pytest.param("postgres", marks=[pytest.mark.slow, pytest.mark.postgres])],
+)
 def town(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(f"town-{request.param}")
     root = folder / "root"
@@ -181,6 +184,7 @@ def test_a_force_push_supersedes_and_keeps_the_old_version(town):
     assert town.service.status(workspace, third)["live"]
 
 
+@pytest.mark.slow
 def test_a_then_b_then_a_serves_a_again(town):
     origin = town.origin()
     workspace, a = town.published(origin)
@@ -205,6 +209,7 @@ def test_an_announced_backward_move_is_taken_at_once(town):
     eventually(lambda: town.service.served(workspace) == a)
 
 
+@pytest.mark.slow
 def test_a_lagging_remote_is_asked_again_until_it_shows_the_push(town):
     origin = town.origin()
     old = origin.push()
@@ -235,6 +240,7 @@ def test_a_commit_that_never_shows_is_given_up(town):
     assert listed[0]["outcome"] == "not_seen" and town.service.served(workspace) == tip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_flapping_remote_ends_at_the_newer_tip(town, first):
     origin = town.origin()
@@ -314,6 +320,7 @@ def test_a_refused_credential_waits_for_a_person(town, tmp_path):
         eventually(lambda: town.service.served(workspace) == new)
 
 
+@pytest.mark.slow
 def test_retry_after_is_obeyed_though_pushes_come(town):
     origin = town.origin()
     sha = origin.push()
@@ -329,6 +336,7 @@ def test_retry_after_is_obeyed_though_pushes_come(town):
         assert town.service.status(workspace, sha)["live"]
 
 
+@pytest.mark.slow
 def test_no_push_is_lost_when_fifty_race(town):
     origin = town.origin()
     workspace, _ = town.published(origin, provider="github")
@@ -349,6 +357,7 @@ def test_no_push_is_lost_when_fifty_race(town):
     assert {d["outcome"] for d in page["items"]} <= {"published", "superseded"}
 
 
+@pytest.mark.slow
 def test_a_waiting_reader_finds_a_push_that_nothing_announced(town):
     origin = town.origin()
     workspace, _ = town.published(origin)
@@ -371,6 +380,7 @@ def test_a_name_that_is_no_text_is_not_followed_and_stops_nothing(town):
     assert town.branches(workspace) == {"main": ("live", sha)}
 
 
+@pytest.mark.slow
 def test_a_poll_finds_what_a_dropped_webhook_would_have_told(tmp_path):
     root = tmp_path / "root"
     (root / "acme").mkdir(parents=True)
