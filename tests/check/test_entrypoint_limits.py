@@ -97,6 +97,9 @@ def test_each_limit_is_a_finding_at_the_file_over_it(changed: dict, where: str) 
         "x = 'ab' * 10 ** 12\n",
         "x = [0] * 10 ** 12\n",
         "x = '%1000000000000d' % 1\n",
+        "x = '%500000000s' % 'a'\n",
+        "x = (0,)\nwhile len(x) < 10**8:\n    x = x + x\n",
+        "x = [1]\nwhile True:\n    x += x\n",
         "x = 1 << 10 ** 12\n",
         "x = f'{1:{10**9}}'\n",
         "x = '{:>999999999}'.format(1)\n",
@@ -112,6 +115,11 @@ def test_code_that_would_run_for_ever_or_fill_the_memory_ends_in_time(text: str)
     report = main(GOOD + text)
     assert time.process_time() - begun < 6
     assert not any("The checker failed" in f.message for f in report.findings)
+
+
+def test_values_nested_without_end_are_not_followed_to_the_end() -> None:
+    deep = "x = ()\nfor a in range(190):\n    for b in range(100):\n        x = (x,)\ny = x == x\n"
+    assert main(GOOD + deep).verdict in ("ok", "unresolvable")
 
 
 def nested(depth: int) -> dict[str, str]:

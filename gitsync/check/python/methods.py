@@ -77,6 +77,9 @@ _TEXT = frozenset(
 )
 
 
+_CODECS = frozenset({"utf-8", "utf8", "ascii", "latin-1", "UTF-8"})
+
+
 def call_method(
     m: Machine,
     frame: Frame,
@@ -151,6 +154,8 @@ def _text_method(
         for a in raw
     ]
     if name in _TEXT and not keywords and not any(isinstance(a, Value) for a in flat):
+        if name in ("encode", "decode") and flat and flat[0] not in _CODECS:
+            return Opaque()
         if name == "replace" and isinstance(value, str) and len(value) > 4096:
             return Opaque()
         try:

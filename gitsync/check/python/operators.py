@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -125,8 +126,10 @@ def _constants(
         return Opaque()
     if isinstance(op, ast.Pow | ast.LShift | ast.Mult) and not _small(op, left, right):
         return Opaque()
-    if isinstance(op, ast.Mod) and isinstance(left, str | bytes) and len(left) > MAX_CONSTANT:
-        return Opaque()
+    if isinstance(op, ast.Mod) and isinstance(left, str | bytes):
+        text = left if isinstance(left, str) else left.decode("latin-1")
+        if len(text) > MAX_CONSTANT or _WIDE.search(text):
+            return Opaque()
     try:
         result = rule(left, right)
     except ZeroDivisionError:
@@ -140,6 +143,10 @@ def _constants(
     if isinstance(result, int) and not isinstance(result, bool) and result.bit_length() > 4096:
         return Opaque()
     return Const(result)
+
+
+# A width or precision of four digits or more, or one taken from the arguments.
+_WIDE = re.compile(r"%[^A-Za-z%]*(\d{4}|\*)")
 
 
 def _small(op: ast.operator, left: Any, right: Any) -> bool:
