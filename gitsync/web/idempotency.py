@@ -74,7 +74,7 @@ async def _once(
     where = {
         "user_id": caller.id,
         "method": request.method,
-        "path": request.url.path,
+        "path": _indexed(request.url.path),
         "key": key,
     }
     stored = await asyncio.to_thread(_begin, instance, where, body_hash)
@@ -100,6 +100,11 @@ async def _once(
         )
     await asyncio.to_thread(_end, instance, where, response.status_code if is_kept else None, text)
     return response
+
+
+def _indexed(path: str) -> str:
+    """The path, or its digest: PostgreSQL indexes no more than 2,700 bytes."""
+    return path if len(path) <= 400 else hashlib.sha256(path.encode()).hexdigest()
 
 
 def _place(where: dict[str, str]) -> str:

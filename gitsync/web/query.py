@@ -27,6 +27,11 @@ class Body(BaseModel):
         return value
 
 
+def example(*bodies: dict[str, Any]) -> ConfigDict:
+    """The settings of a body that is described with examples."""
+    return ConfigDict(json_schema_extra={"examples": list(bodies)})
+
+
 class Window:
     """`?limit=&after=`: which piece of a list."""
 

@@ -155,6 +155,16 @@ def test_the_same_request_at_once_is_done_once(room):
     assert other.json()["code"] == "IDEMPOTENCY_MISMATCH"
 
 
+def test_a_key_works_on_any_path(room):
+    workspace = room.create()
+    headers = {"Idempotency-Key": uuid.uuid4().hex}
+    noise = "".join(uuid.uuid4().hex for _ in range(100))
+    for email in (f"{noise}@example.com", "\U0001f600" * 100 + "@example.com"):
+        path = f"/workspaces/{workspace['id']}/members/{email}"
+        answer = room.call("PUT", path, json={"role": "reader"}, headers=headers)
+        assert answer.status_code == 404, answer.text
+
+
 @pytest.mark.slow
 def test_names_are_unique_under_contention(room):
     name, codes = f"race-{uuid.uuid4().hex}", []

@@ -10,8 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import iter_route_contexts
 
 from gitsync.web import api
+from gitsync.web.app import create_app
 from tests.web.conftest import ROLES, people_of
 
 STRANGERS = ("no token", "unknown", "expired", "revoked")
@@ -129,9 +131,44 @@ def places(live, published, crowd):
     }
 
 
-def test_every_route_has_a_row():
+# what lies outside /api/v1 and answers everybody alike: it needs no token, or another proof
+OPEN = {
+    ("GET", "/"): 307,
+    ("GET", "/healthz"): 200,
+    ("GET", "/readyz"): 200,
+    ("GET", "/metrics"): 200,
+    ("GET", "/api/v1/openapi.json"): 200,
+    ("HEAD", "/api/v1/openapi.json"): 200,
+    ("GET", "/login/{code}"): 200,  # it only asks
+    ("POST", "/login/{code}"): 410,
+    ("POST", "/hooks/{provider}/{workspace_id}"): 401,
+}
+
+
+def test_every_route_has_a_row(live):
     routes = {(method, path.removeprefix(api.PREFIX)) for method, path in api.routes()}
     assert routes == set(TABLE)
+    every = {
+        (method, found.path)
+        for found in iter_route_contexts(create_app(live.running.instance).routes)
+        for method in found.methods or {"any"}
+    }
+    ours = {(method, api.PREFIX + path) for method, path in TABLE}
+    assert every == ours | set(OPEN) | {("any", "/git")}  # the Git host has tests of its own
+
+
+@pytest.mark.parametrize("route", OPEN, ids=" ".join)
+def test_an_open_route_answers_everybody_alike(live, crowd, places, route):
+    (method, path), status = route, OPEN[route]
+    here = places | {"provider": "github", "code": "x" * 43}
+    found = {}
+    with httpx.Client(trust_env=False, verify=False, timeout=30) as http:
+        for caller in CALLERS:
+            token = crowd.tokens.get(caller)
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            answer = http.request(method, live.url + path.format(**here), headers=headers)
+            found[caller] = answer.status_code
+    assert found == dict.fromkeys(CALLERS, status)
 
 
 @pytest.mark.parametrize("route", TABLE, ids=" ".join)

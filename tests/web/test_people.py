@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 
+import httpx
 import pytest
 
 from tests.live import workspace_files
@@ -19,18 +20,30 @@ def address() -> str:
 
 
 def test_a_new_user_gets_a_link_that_works_once(live):
-    from gitsync.store import people
-
     email = address()
-    user = live.post("/users", {"email": email, "name": "Kim"}, status=201)
-    assert (user["email"], user["name"], user["is_admin"]) == (email, "Kim", False)
-    code = user["login_url"].removeprefix(f"{live.url}/login/")
-    instance = live.running.instance
-    with instance.database.write() as db:
-        assert people.use_login_link(db, code, now=instance.now()).id == user["id"]
-        assert people.use_login_link(db, code, now=instance.now()) is None
+    user = live.post("/users", {"email": email, "name": "Kim <b>"}, status=201)
+    assert (user["email"], user["name"], user["is_admin"]) == (email, "Kim <b>", False)
+    link = user["login_url"]
+    assert link.startswith(f"{live.url}/login/")
+    for _ in range(2):  # programs that follow links do not use it up
+        page = httpx.get(link, trust_env=False, verify=False)
+        assert page.status_code == 200 and "gs_" not in page.text
+    page = httpx.post(link, trust_env=False, verify=False)
+    assert page.status_code == 200 and page.headers["cache-control"] == "no-store"
+    assert "Kim &lt;b&gt;" in page.text and "default-src" in page.headers["content-security-policy"]
+    secret = page.text.partition("<pre>")[2].partition("</pre>")[0]
+    assert live.get("/whoami", token=secret)["user"]["id"] == user["id"]
+    again = httpx.post(link, trust_env=False, verify=False)
+    assert again.status_code == 410 and "gs_" not in again.text
     other = live.post(f"/users/{user['id']}/login-link", status=201)["url"]
-    assert other.startswith(f"{live.url}/login/") and not other.endswith(code)
+    assert other != link
+    assert httpx.post(other, trust_env=False, verify=False).status_code == 200
+
+
+@pytest.mark.parametrize("code", ["x" * 43, "x", "x" * 200, "a%00b", "..%2f..%2fetc"])
+def test_a_link_nobody_made_signs_nobody_in(live, code):
+    answer = httpx.post(f"{live.url}/login/{code}", trust_env=False, verify=False)
+    assert answer.status_code in (400, 404, 410) and "gs_" not in answer.text
 
 
 def test_a_login_link_ends_after_a_day(live):
@@ -66,17 +79,14 @@ def test_an_odd_address_is_refused(live, email):
 
 
 def test_a_disabled_user_is_out_at_once_with_all_tokens_and_links(live):
-    from gitsync.store import people
-
     user, secret = live.user(address())
     second = live.post("/tokens", {"name": "second"}, token=secret)["secret"]
+    link = live.post(f"/users/{user['id']}/login-link", status=201)["url"]
     assert live.call("DELETE", f"/users/{user['id']}").status_code == 204
     for token in (secret, second):
         answer = live.call("GET", "/whoami", token=token)
         assert (answer.status_code, answer.json()["code"]) == (401, "TOKEN_REVOKED")
-    instance, code = live.running.instance, user["login_url"].rsplit("/", 1)[1]
-    with instance.database.write() as db:
-        assert people.use_login_link(db, code, now=instance.now()) is None
+    assert httpx.post(link, trust_env=False, verify=False).status_code == 410
     assert live.call("POST", f"/users/{user['id']}/login-link").status_code == 409
 
 

@@ -16,7 +16,7 @@ from gitsync.web import shapes, wire
 from gitsync.web.answers import may
 from gitsync.web.auth import Caller, CallerDep, InstanceDep, PersonDep, check_access, role_in
 from gitsync.web.idempotency import IdempotentRoute
-from gitsync.web.query import Body
+from gitsync.web.query import Body, example
 
 router = APIRouter(tags=["tokens"], route_class=IdempotentRoute)
 Id = Annotated[str, Path(max_length=60, pattern="^[a-z0-9_]+$")]
@@ -24,6 +24,11 @@ Id = Annotated[str, Path(max_length=60, pattern="^[a-z0-9_]+$")]
 
 class TokenBody(Body):
     """A token for the caller, or a machine token for workspaces the caller administers."""
+
+    model_config = example(
+        {"name": "laptop", "expires_in_days": 90},
+        {"name": "cluster", "role": "read", "workspaces": ["ws_7h3k9m2p4q6r8s1t"]},
+    )
 
     name: str = Field(min_length=1, max_length=200)
     expires_in_days: float | None = Field(None, gt=0, le=3650)

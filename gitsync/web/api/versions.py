@@ -16,7 +16,7 @@ from gitsync.web import code_shapes, wire
 from gitsync.web.answers import may
 from gitsync.web.auth import CallerDep, InstanceDep, MemberOf, ReaderOf
 from gitsync.web.idempotency import IdempotentRoute
-from gitsync.web.query import Body, ShaDep, WindowDep
+from gitsync.web.query import Body, ShaDep, WindowDep, example
 from gitsync.web.shapes import Page
 
 router = APIRouter(tags=["versions"], route_class=IdempotentRoute)
@@ -28,6 +28,8 @@ Branch = Annotated[
 
 class ResolveBody(Body):
     """Which rollout version is wanted."""
+
+    model_config = example({"rollout": "chess"}, {"rollout": "chess", "commit_sha": "0123abc"})
 
     rollout: str = Field(max_length=1000)
     entrypoint: str | None = Field(None, max_length=1000)

@@ -25,7 +25,7 @@ from gitsync.web.auth import (
     role_in,
 )
 from gitsync.web.idempotency import IdempotentRoute
-from gitsync.web.query import Body, WindowDep
+from gitsync.web.query import Body, WindowDep, example
 
 router = APIRouter(tags=["workspaces"], route_class=IdempotentRoute)
 
@@ -54,6 +54,18 @@ class ConnectBody(Body):
 
 class CreateBody(Body):
     """A new workspace."""
+
+    model_config = example(
+        {
+            "name": "Chess team",
+            "provider": "github",
+            "connect": {
+                "clone_url": "https://github.com/acme/rollouts.git",
+                "credential": {"kind": "token", "secret": "github_pat_…"},
+            },
+        },
+        {"name": "Chess team", "identity": "chess--local/rollouts"},
+    )
 
     name: str = Field(max_length=200)
     identity: str | None = Field(None, max_length=140)
