@@ -113,6 +113,7 @@ def test_too_large_is_an_error_with_both_numbers():
 
 LONG = "rollouts/demo/" + "d" * 120 + "/" + "f" * 120
 
+
 def test_the_empty_artifact_is_one_record_of_zeros():
     digest, data, _ = tar_of({})
     assert data == b"\0" * 10240
