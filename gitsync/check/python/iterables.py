@@ -163,6 +163,8 @@ def _sorted(
     items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
     key = keywords.get("key")
     if rest is None and len(items) < 2:
+        if key is not None and key != NONE and items:
+            calls.call(m, frame, key, [items[0]], {}, node)
         return m.list_of(items)
     if rest is None:
         keys = items

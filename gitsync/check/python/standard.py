@@ -269,8 +269,16 @@ def _max_min(
     rest = None
     if len(args) == 1:
         items, rest = expressions.items_of(m, frame, args[0], node)
+    key = keywords.get("key", NONE)
+    if rest is None and key != NONE:
+        for item in items:
+            calls.call(m, frame, key, [item], {}, node)
     if rest is None and len(items) == 1:
         return items[0]
+    if rest is None and not items and "default" not in keywords:
+        raise m.error(frame, node, "ValueError", "max() or min() is given nothing")
+    if "default" in keywords:
+        items = [*items, keywords["default"]]
     values = [*items, *([rest] if rest is not None else [])]
     return subscripts.pick_any(m, frame, values, node)
 
