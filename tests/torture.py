@@ -1,4 +1,4 @@
-"""The full counts: every hostile repository with the big ones, all servers and deliveries, 200 kills.
+"""The full counts: all hostile repositories, servers and deliveries, 200 kills at random moments.
 
     python -m tests.torture [--only repos|servers|deliveries|kills|points] [--seed N]
 
