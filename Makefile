@@ -30,7 +30,7 @@ venv: .venv/installed ## make .venv from pyproject.toml and requirements.lock
 
 lock: $(filter .uv/bin/uv,$(UV)) ## write requirements.lock anew from pyproject.toml
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --python-version 3.12 --group dev --extra postgres pyproject.toml -o requirements.lock
+	  --no-emit-find-links --python-version 3.12 --group dev --extra postgres --extra parquet pyproject.toml -o requirements.lock
 
 quickstart: venv ## run the main job on embedded defaults; ARGS="--exit --json" passes arguments on
 	@exec $(BIN)/gitsync quickstart $(ARGS)
