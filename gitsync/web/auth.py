@@ -231,6 +231,7 @@ class Waits:
     def __init__(self, most: int = 20) -> None:
         self._most = most
         self._open: dict[str, int] = {}
+        self.is_closed = False
 
     def enter(self, token_id: str) -> None:
         """`LimitExceeded` if the token waits too often already."""
@@ -239,6 +240,10 @@ class Waits:
                 f"At most {self._most} requests of one token may wait at once.", retry_after=5
             )
         self._open[token_id] = self._open.get(token_id, 0) + 1
+
+    def close(self) -> None:
+        """The server stops: waits end with what they have (wake them afterwards)."""
+        self.is_closed = True
 
     def leave(self, token_id: str) -> None:
         """The wait is over."""

@@ -45,10 +45,12 @@ class Running:
     _server: uvicorn.Server
     _thread: threading.Thread
     _folder: DataFolder
+    _end_waits: Callable[[], None]
     _close_host: Callable[[], None]
 
     def stop(self) -> None:
         """Take no new work, let syncs end, close everything; within 15 s."""
+        self._end_waits()
         self.instance.signals.notify()
         self._server.should_exit = True
         self.engine.stop()
@@ -116,6 +118,7 @@ def start(settings: Settings, *, at: Callable[[str], None] = _no_point) -> Runni
         server,
         thread,
         folder,
+        app.state.waits.close,
         app.state.git_host.close,
     )
 

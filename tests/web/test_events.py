@@ -51,55 +51,66 @@ def _last(live) -> int:
         after = page["last_id"]
 
 
+def idle(live) -> dict:
+    """A workspace of which nothing is heard unless somebody does something."""
+    workspace = live.create()
+    path = f"/workspaces/{workspace['id']}/syncs/{workspace['sync_id']}"
+    assert live.get(path, params={"wait": 20})["status"] == "success"
+    return workspace
+
+
 def test_a_stream_tells_what_happens_in_order(live):
-    begun, found = threading.Event(), []
+    workspace, begun, found = idle(live), threading.Event(), []
+    only = {"workspace": workspace["id"]}
     thread = threading.Thread(
-        target=lambda: found.extend(read_events(live, count=3, begun=begun)), daemon=True
+        target=lambda: found.extend(read_events(live, count=3, begun=begun, params=only)),
+        daemon=True,
     )
     thread.start()
     assert begun.wait(20)
     time.sleep(0.1)
-    workspace = live.create()
-    live.get(f"/workspaces/{workspace['id']}/syncs/{workspace['sync_id']}", params={"wait": 20})
-    live.post(f"/workspaces/{workspace['id']}/suspend")
+    for what in ("suspend", "resume"):
+        live.post(f"/workspaces/{workspace['id']}/{what}")
     thread.join(30)
     ids = [number for _, number, _ in found]
     assert len(found) == 3 and ids == sorted(set(ids))
-    kinds = [event for event, _, data in found if data["workspace_id"] == workspace["id"]]
-    assert kinds[0] == "workspace.created" and kinds[-1] == "workspace.changed"
+    kinds = [event for event, _, _ in found]
+    assert kinds == ["workspace.changed", "workspace.changed", "sync.finished"]
     for event, number, data in found:
-        assert data["type"] == event and data["id"] == number
+        assert (data["type"], data["id"]) == (event, number)
+        assert data["workspace_id"] == workspace["id"]
 
 
 def test_json_gives_the_same_as_the_stream(live):
-    begin = _last(live)
-    workspace = live.create()
-    live.get(f"/workspaces/{workspace['id']}/syncs/{workspace['sync_id']}", params={"wait": 20})
-    page = live.get("/events", params={"after": begin})
-    streamed = read_events(live, count=len(page["items"]), headers={"Last-Event-ID": str(begin)})
+    workspace = idle(live)
+    only = {"workspace": workspace["id"]}
+    begin = live.get("/events", params=only | {"after": 0})["items"][0]["id"] - 1
+    page = live.get("/events", params=only | {"after": begin})
+    kinds = [item["type"] for item in page["items"]]
+    assert kinds == ["workspace.created", "sync.finished"]
+    streamed = read_events(live, count=2, params=only, headers={"Last-Event-ID": str(begin)})
     assert [data for _, _, data in streamed] == page["items"]
     assert page["last_id"] == page["items"][-1]["id"] and page["reset"] is False
     # going on from the middle
     middle = page["items"][0]["id"]
-    rest = live.get("/events", params={"after": middle})
-    assert rest["items"][: len(page["items"]) - 1] == page["items"][1:]
-    resumed = read_events(live, count=1, headers={"Last-Event-ID": str(middle)})
+    assert live.get("/events", params=only | {"after": middle})["items"] == page["items"][1:]
+    resumed = read_events(live, count=1, params=only, headers={"Last-Event-ID": str(middle)})
     assert resumed[0][2] == page["items"][1]
 
 
 def test_waiting_for_the_next_event_as_json(live):
-    begin = _last(live)
-    found = []
+    workspace, found = idle(live), []
+    only = {"workspace": workspace["id"], "after": _last(live)}
     thread = threading.Thread(
-        target=lambda: found.append(live.get("/events", params={"after": begin, "wait": 20}))
+        target=lambda: found.append(live.get("/events", params=only | {"wait": 20}))
     )
     thread.start()
     time.sleep(0.3)
-    workspace = live.create()
+    live.post(f"/workspaces/{workspace['id']}/suspend")
     thread.join(20)
-    assert found[0]["items"][0]["workspace_id"] == workspace["id"]
-    quiet = live.get("/events", params={"after": _last(live), "wait": 0.2})
-    assert quiet["items"] == [] and quiet["last_id"] >= begin
+    assert [item["type"] for item in found[0]["items"]] == ["workspace.changed"]
+    quiet = live.get("/events", params=only | {"after": found[0]["last_id"], "wait": 0.2})
+    assert quiet["items"] == [] and quiet["last_id"] >= found[0]["last_id"]
 
 
 def test_one_sees_only_the_events_of_ones_workspaces(live, crowd, published):
@@ -144,16 +155,14 @@ def test_an_odd_last_event_id_is_refused(live, text):
     assert answer.status_code == 400 and answer.json()["field"] == "Last-Event-ID"
 
 
-def test_streams_count_as_waits_and_are_given_back(tmp_path):
-    with (
-        live_server(tmp_path) as live,
-        httpx.Client(trust_env=False, verify=False, timeout=20) as http,
-    ):
-        headers = {"Authorization": f"Bearer {live.token}", "Accept": "text/event-stream"}
+def test_streams_count_as_waits_and_are_given_back(live):
+    secret = live.post("/tokens", {"name": "streams"})["secret"]
+    headers = {"Authorization": f"Bearer {secret}", "Accept": "text/event-stream"}
+    with httpx.Client(trust_env=False, verify=False, timeout=20) as http:
         request = http.build_request("GET", f"{live.url}/api/v1/events", headers=headers)
         open_ones = [http.send(request, stream=True) for _ in range(20)]
         assert {answer.status_code for answer in open_ones} == {200}
-        assert live.call("GET", "/events", headers=headers).status_code == 429
+        assert http.send(request).status_code == 429
         for answer in open_ones:
             answer.close()
         end = time.monotonic() + 20

@@ -30,10 +30,10 @@ def test_a_live_server_says_so_and_shows_no_more(live):
     assert answer.json()["status"] == "ok"
 
 
-@pytest.fixture
-def stopped(tmp_path):
-    """A server whose engine does not work."""
-    with live_server(tmp_path) as live:
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A server whose engine does not work; each test leaves nothing owed."""
+    with live_server(tmp_path_factory.mktemp("stopped")) as live:
         live.running.engine.stop()
         live.running.instance.stopping.clear()
         yield live
@@ -72,13 +72,15 @@ def test_staleness_grows_while_nothing_happens(stopped):
     second = metrics(stopped)[name]
     assert 0 <= first < second
     assert metrics(stopped)[("gitsync_queue_depth",)] == 1
+    stopped.post(f"/workspaces/{workspace['id']}/suspend")
 
 
-def test_a_server_that_stops_is_not_ready(tmp_path):
-    with live_server(tmp_path) as live:
-        live.running.instance.stopping.set()
-        assert fetch(live, "/readyz").status_code == 503
-        assert fetch(live, "/healthz").status_code == 200
+def test_a_server_that_stops_is_not_ready(stopped):
+    stopped.running.instance.stopping.set()
+    assert fetch(stopped, "/readyz").status_code == 503
+    assert fetch(stopped, "/healthz").status_code == 200
+    stopped.running.instance.stopping.clear()
+    assert fetch(stopped, "/readyz").status_code == 200
 
 
 def test_metrics_tell_what_happened(tmp_path):

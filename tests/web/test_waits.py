@@ -9,7 +9,7 @@ import time
 import httpx
 import pytest
 
-from tests.live import GOOD_MAIN, workspace_files
+from tests.live import GOOD_MAIN, live_server, workspace_files
 
 NOBODY = "1" * 40
 
@@ -146,3 +146,26 @@ async def _a_hundred(live, published, tokens) -> None:
         assert threading.active_count() - before < 60  # nor a thread
         codes = {answer.status_code for answer in await asyncio.gather(*waits)}
         assert codes == {200}
+
+
+def test_waits_end_in_order_when_the_server_stops(tmp_path):
+    with live_server(tmp_path) as live:
+        workspace, found = live.create(), []
+        first = f"/workspaces/{workspace['id']}/syncs/{workspace['sync_id']}"
+        assert live.get(first, params={"wait": 20})["status"] == "success"
+        after = live.get("/events", params={"after": 0})["last_id"]
+        threads = [
+            threading.Thread(target=lambda p=path: found.append(live.call("GET", p)))
+            for path in (
+                f"/workspaces/{workspace['id']}/commits/{NOBODY}?wait=50",
+                f"/events?after={after}&wait=50",
+            )
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(1.0)
+        begin = time.monotonic()
+    for thread in threads:
+        thread.join(20)
+    assert time.monotonic() - begin < 15
+    assert sorted(answer.status_code for answer in found) == [200, 200]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -63,17 +64,28 @@ def _scope(instance: Instance, caller: Caller, workspace: str | None) -> list[st
                 return found
 
 
-def _after(instance: Instance, scope: list[str] | None, after: int) -> tuple[list[Event], bool]:
-    """The events after an id, and whether some before them are gone for good."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The events after an id; `is_lost`: some of them are gone for good; `last` of all ids."""
+
+    found: list[Event]
+    is_lost: bool
+    last: int
+
+
+def _after(instance: Instance, scope: list[str] | None, after: int) -> _Read:
     with instance.database.read() as db:
+        # `last` first: no event up to it can appear later
         first, last = events.first_event_id(db), events.last_event_id(db)
-        is_lost = after > last or (first > 0 and 0 <= after < first - 1)
         found = events.events_after(db, after, workspaces=scope, limit=BATCH)
-    return found, is_lost
+    return _Read(found, after > last or (first > 0 and 0 <= after < first - 1), last)
 
 
-def _found(instance: Instance, scope: list[str] | None, after: int) -> list[Event] | None:
-    return _after(instance, scope, after)[0] or None
+def _found(
+    instance: Instance, waits: Waits, scope: list[str] | None, after: int
+) -> list[Event] | None:
+    """What ends a wait: an event, or that the server stops."""
+    return _after(instance, scope, after).found or ([] if waits.is_closed else None)
 
 
 @router.get(
@@ -106,7 +118,7 @@ async def stream(
             after = await anyio.to_thread.run_sync(_last, instance)
         waits.enter(caller.token.id)
         return EventSourceResponse(
-            _events(request, instance, caller, scope, workspace, after), ping=15, send_timeout=30
+            _events(instance, caller, waits, scope, workspace, after), ping=15, send_timeout=30
         )
     return await _as_json(instance, caller, waits, scope, after or 0, wait)
 
@@ -124,43 +136,41 @@ async def _as_json(
     after: int,
     wait: float,
 ) -> dict[str, Any]:
-    found, is_lost = await anyio.to_thread.run_sync(_after, instance, scope, after)
-    if not found and not is_lost and wait > 0:
+    read = await anyio.to_thread.run_sync(_after, instance, scope, after)
+    if not read.found and not read.is_lost and wait > 0:
         waits.enter(caller.token.id)
         try:
-            late = await instance.signals.wait_for(
-                partial(_found, instance, scope, after),
+            await instance.signals.wait_for(
+                partial(_found, instance, waits, scope, after),
                 seconds=min(wait, instance.settings.wait_max_s),
             )
         finally:
             waits.leave(caller.token.id)
-        found = late or []
-    last = await anyio.to_thread.run_sync(_last, instance)
+        read = await anyio.to_thread.run_sync(_after, instance, scope, after)
     return {
-        "items": [wire.event_json(event) for event in found],
-        "reset": is_lost,
-        "last_id": found[-1].id if found else min(last, max(after, 0)) if not is_lost else last,
+        "items": [wire.event_json(event) for event in read.found],
+        "reset": read.is_lost,
+        "last_id": read.found[-1].id if read.found else read.last,
     }
 
 
 async def _events(
-    request: Request,
     instance: Instance,
     caller: Caller,
+    waits: Waits,
     scope: list[str] | None,
     workspace: str | None,
     after: int,
 ) -> AsyncIterator[dict[str, str]]:
-    waits: Waits = request.app.state.waits
     loop = asyncio.get_running_loop()
     checked = loop.time()
     try:
-        found, is_lost = await anyio.to_thread.run_sync(_after, instance, scope, after)
-        if is_lost:
-            after = await anyio.to_thread.run_sync(_last, instance)
+        read = await anyio.to_thread.run_sync(_after, instance, scope, after)
+        found = read.found
+        if read.is_lost:
+            after, found = read.last, []
             yield {"event": "reset", "id": str(after), "data": json.dumps({"last_id": after})}
-            found = []
-        while not instance.stopping.is_set():
+        while not waits.is_closed:
             for event in found:
                 after = event.id
                 yield {
@@ -172,7 +182,7 @@ async def _events(
                 checked = loop.time()
                 scope = await anyio.to_thread.run_sync(_still, instance, caller, workspace)
             late = await instance.signals.wait_for(
-                partial(_found, instance, scope, after), seconds=ROUND_S
+                partial(_found, instance, waits, scope, after), seconds=ROUND_S
             )
             found = late or []
     except GitSyncError as e:  # revoked, or no member any more: the client learns it when it asks

@@ -41,7 +41,7 @@ async def waited[T](
 
         def settled() -> T | None:
             now = look()
-            return now if is_over(now) else None
+            return now if is_over(now) or waits.is_closed else None
 
         seconds = min(seconds, instance.settings.wait_max_s)
         late = await instance.signals.wait_for(settled, seconds=seconds)
