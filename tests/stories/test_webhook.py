@@ -160,6 +160,7 @@ def test_a_renamed_repository_is_known_by_its_number(away, steady):
     assert (answer.status_code, answer.json()["code"]) == (404, "FOREIGN_REPOSITORY")
 
 
+@pytest.mark.slow
 def test_a_suspended_workspace_takes_deliveries_and_does_nothing(away, connected):
     workspace, checkout, first, name = connected
     hook, path = workspace["webhook"], f"/workspaces/{workspace['id']}"
@@ -174,6 +175,7 @@ def test_a_suspended_workspace_takes_deliveries_and_does_nothing(away, connected
     assert away.status(workspace, sha)["state"] == "published"
 
 
+@pytest.mark.slow
 def test_a_disconnected_workspace_forgets_its_secret_and_keeps_its_versions(away, connected):
     workspace, _, first, name = connected
     hook, path = workspace["webhook"], f"/workspaces/{workspace['id']}"
