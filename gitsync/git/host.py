@@ -16,6 +16,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import parse_qs
 
+import pygit2
+
 from gitsync.errors import GitSyncError
 from gitsync.git import fsck
 from gitsync.git.child import MIB, Guard
@@ -88,7 +90,10 @@ def adopt_head(path: Path, refs: Sequence[str]) -> str | None:
     branches = [r for r in refs if r.startswith("refs/heads/") and r in repository.references]
     if not branches:
         return None
-    repository.set_head(branches[0])
+    try:
+        repository.set_head(branches[0])
+    except pygit2.GitError:
+        return None  # another push holds HEAD at this moment, and adopts its own branch
     return branches[0]
 
 

@@ -358,6 +358,29 @@ def test_no_push_is_lost_when_fifty_race(town):
 
 
 @pytest.mark.slow
+def test_no_native_push_is_lost_when_many_race(town):
+    service, origin = town.service, town.origin()
+    workspace = service.post("/workspaces", {"name": f"race-{time.time_ns()}", "watch": "all"})
+    url = workspace["clone_url"].replace("://", f"://x:{service.token}@")
+    origin.git("remote", "set-url", "origin", url)
+    shas = [origin.commit({"README.md": f"{n}\n"}) for n in range(20)]
+    pushes = [
+        threading.Thread(target=origin.push, args=(f"{sha}:refs/heads/b{n}",))
+        for n, sha in enumerate(shas)
+    ]
+    for push in pushes:
+        push.start()
+    for push in pushes:
+        push.join()
+    for number, sha in enumerate(shas):
+        assert service.status(workspace, sha, wait=60)["live"]
+        assert town.branches(workspace)[f"b{number}"] == ("live", sha)
+    service.idle(workspace)
+    page = service.get(f"/workspaces/{workspace['id']}/deliveries?limit=200")
+    assert page["total_count"] == 20 and all(d["settled_at"] for d in page["items"])
+
+
+@pytest.mark.slow
 def test_a_waiting_reader_finds_a_push_that_nothing_announced(town):
     origin = town.origin()
     workspace, _ = town.published(origin)
