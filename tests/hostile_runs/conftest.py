@@ -12,7 +12,6 @@ FEW = {
     "path-newline",
     "path-not-utf8",
     "path-duplicate-entry",
-    "tree-type-mismatch",
     "link-absolute",
     "link-self-folder",
     "gitlink-ext-url",
@@ -26,7 +25,7 @@ FEW = {
     "ref-tag-same-name",
     "head-detached",
     "default-renamed",
-    "missing-blob",
+    "ref-to-blob",
     "commit-surrogates",
 }
 
