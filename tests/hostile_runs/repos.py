@@ -6,6 +6,7 @@ import queue
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.crash.service import Service, Watch
 from tests.hostile_runs import kit
@@ -42,15 +43,13 @@ class Result:
         )
 
 
-def run_cases(
-    folder: Path, repos: Path, cases: dict[str, dict], *, growth_mb: float | None = None
-) -> Result:
+def run_cases(folder: Path, repos: Path, cases: dict[str, dict], **settings: Any) -> Result:
     """All cases; the memory bound is held by all that run at once together."""
     result = Result()
     with kit.Host(repos) as host:
         allowed = [f"127.0.0.1:{host.port}"]
         with (
-            Service(folder / "service", allowed_hosts=allowed, **SETTINGS) as service,
+            Service(folder / "service", **SETTINGS, allowed_hosts=allowed, **settings) as service,
             kit.Healthy(service, host, name=f"healthy-{folder.name}") as healthy,
         ):
             healthy.once()
@@ -64,7 +63,7 @@ def run_cases(
         result.healthy_pushes, result.healthy_slowest = healthy.pushes, healthy.slowest
         result.faults += [f"healthy: {fault}" for fault in healthy.faults]
     result.faults += [f"{j.case} ({j.state}): {f}" for j in result.judged for f in j.faults]
-    most = growth_mb or max(c["bounds"]["peak_rss_mb"] for c in cases.values())
+    most = max(c["bounds"]["peak_rss_mb"] for c in cases.values())
     if result.growth_mb > most:
         result.faults.append(f"grew by {result.growth_mb:.0f} MB:\n" + "\n".join(result.at_peak))
     if result.healthy_slowest > HEALTHY_S:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.hostile_runs import kit
 from tests.hostile_runs.repos import Result, run_cases
+from tests.postgres import fresh_postgres
 
 
 def _hold(result: Result, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,6 +30,18 @@ def test_every_hostile_repository_ends_as_stated(all_repos, tmp_path, capsys):
     assert len({j.case for j in result.judged}) == len(cases) >= 130
     assert set(kit.KNOWN) <= set(cases), "an exception without a case"
     assert result.healthy_pushes >= 10
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_odd_commits_and_names_fit_into_postgresql(all_repos, tmp_path, capsys):
+    repos, cases = all_repos
+    names = ("path-newline", "path-control", "path-not-utf8", "path-long-name", "ref-slash-default")
+    chosen = {n: c for n, c in cases.items() if c["group"] == "commits" or n in names}
+    with fresh_postgres() as url:
+        result = run_cases(tmp_path, repos, chosen, database_url=url.replace("+psycopg", ""))
+    _hold(result, capsys)
+    assert len(chosen) >= 18
 
 
 @pytest.mark.slow
