@@ -354,6 +354,7 @@ def test_data_agrees_with_the_validation_of_the_sdk(tmp_path):
     assert compare_data(1500, 1, tmp_path) > 200
 
 
+@pytest.mark.slow
 def test_skills_agree_with_the_reference_validator(tmp_path):
     assert compare_skills(300, 1, tmp_path) > 30
 
@@ -392,6 +393,7 @@ def test_skills_of_the_corpus_agree_with_the_reference_validator():
     assert compared > 15
 
 
+@pytest.mark.slow
 def test_fuzzed_bytes_neither_crash_nor_hang():
     done = run_fuzz(1700, 7)
     assert len(done) == 17 and min(done.values()) >= 100

@@ -84,6 +84,7 @@ def test_each_limit_is_a_finding_at_the_file_over_it(changed: dict, where: str) 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

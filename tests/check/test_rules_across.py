@@ -184,6 +184,7 @@ def test_a_comprehension_guards_what_it_yields():
     assert read_source(other.encode()).environment == ("A_TOKEN",)
 
 
+@pytest.mark.slow
 def test_configs_have_a_limit_together():
     text = "# x\n" * 60_000
     files: dict[str, Content] = {f"configs/eval/c{n:03}.toml": text for n in range(80)}

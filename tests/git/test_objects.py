@@ -78,6 +78,7 @@ def test_attributes_and_filters_have_no_effect(tmp_path):
     assert open_commit(bare(work), "HEAD").read("f", limit=10) == b"$Id$\n"
 
 
+@pytest.mark.slow
 def test_large_blobs_are_streamed_in_constant_memory(tmp_path):
     work = checkout(tmp_path / "w")
     block = os.urandom(1 << 20)

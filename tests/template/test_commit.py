@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ def test_planning_on_a_commit_is_planning_on_its_checkout(tmp_path: Path):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FILES, FILES, st.randoms())
 def test_any_plan_gives_one_tree_in_all_three_places(tmp_path_factory, before, after, rng):

@@ -107,6 +107,7 @@ def run_killed(root: Path, limit: int) -> tuple[bool, int]:
     return os.WIFSIGNALED(status), int(told or 0)
 
 
+@pytest.mark.slow
 def test_a_kill_before_any_write_leaves_the_old_or_the_new_tree(tmp_path):
     """Every single write is a point to be killed at: there are more than fifty of them."""
     before = snapshot(put(tmp_path / "model", OLD))
