@@ -6,9 +6,19 @@ room imports SQLAlchemy.
 """
 
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError as DatabaseFailed
+from sqlalchemy.exc import IntegrityError as RowExists
 
 from gitsync.store.database import Database
 from gitsync.store.rows import Page, new_id
 from gitsync.store.seal import Sealer
 
-__all__ = ["Connection", "Database", "Page", "Sealer", "new_id"]
+__all__ = [
+    "Connection",
+    "Database",
+    "DatabaseFailed",
+    "Page",
+    "RowExists",
+    "Sealer",
+    "new_id",
+]

@@ -15,13 +15,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
-from sqlalchemy.exc import DBAPIError, IntegrityError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gitsync import __version__
 from gitsync.errors import GitSyncError
 from gitsync.instance import MIB, Instance
+from gitsync.store import DatabaseFailed, RowExists
 from gitsync.web import answers, api, health, hooks, login
 from gitsync.web.auth import Waits
 from gitsync.web.githost import GitHost
@@ -139,14 +139,14 @@ def _install_errors(app: FastAPI) -> None:
             error_body(code, message), status_code=error.status_code, headers=error.headers
         )
 
-    @app.exception_handler(IntegrityError)
-    async def overtaken(request: Request, error: IntegrityError) -> JSONResponse:
+    @app.exception_handler(RowExists)
+    async def overtaken(request: Request, error: RowExists) -> JSONResponse:
         log.warning("overtaken by another request path=%s", request.url.path)
         text = "Somebody changed the same thing at this moment; repeat the request."
         return JSONResponse(error_body("CONFLICT", text), status_code=409)
 
-    @app.exception_handler(DBAPIError)
-    async def database(request: Request, error: DBAPIError) -> JSONResponse:
+    @app.exception_handler(DatabaseFailed)
+    async def database(request: Request, error: DatabaseFailed) -> JSONResponse:
         log.exception("database failed path=%s", request.url.path)
         return JSONResponse(
             error_body("STORE_UNAVAILABLE", "The database does not answer; repeat the request."),

@@ -15,11 +15,10 @@ from typing import Any
 import anyio.to_thread
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from sqlalchemy.exc import IntegrityError
 
 from gitsync.errors import Conflict, GitSyncError, InvalidInput
 from gitsync.instance import Instance
-from gitsync.store import objects
+from gitsync.store import RowExists, objects
 from gitsync.web.auth import authenticate, instance_of, known_caller
 
 KEPT = timedelta(hours=24)
@@ -123,7 +122,7 @@ def _begin(instance: Instance, where: dict[str, str], body_hash: str) -> Respons
             if known is None:
                 objects.begin_idempotent(db, **where, body_hash=body_hash, now=now)
                 return None
-    except IntegrityError:  # somebody began at the same moment, on another server
+    except RowExists:  # somebody began at the same moment, on another server
         raise InProgress("A request with this Idempotency-Key is running.") from None
     if known["body_hash"] != body_hash:
         raise IdempotencyMismatch("This Idempotency-Key was used with another body.")
