@@ -1,6 +1,7 @@
-"""The full counts: all hostile repositories, servers and deliveries, 200 kills at random moments.
+"""The full counts: hostile repositories, servers and deliveries, 200 kills at random moments,
+50,000 generated rollouts.
 
-    python -m tests.torture [--only repos|servers|deliveries|kills|points] [--seed N]
+    python -m tests.torture [--only PART …] [--seed N]
 
 Writes `reports/torture-DATE.md`; exit status 1 if anything does not hold. Takes about half an hour
 and, for the big repositories, 1 GB of disk and 700 MB of memory beside the service's own.
@@ -23,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 KILLS = 150  # of a server that follows a remote
 PUSH_KILLS = 50  # of one that is pushed to
+PROGRAMS = 50_000  # generated rollouts
 
 
 def _prepare() -> None:
@@ -94,6 +96,19 @@ def _pytest(*paths: str) -> Callable[[Path, int], str]:
     return run
 
 
+def programs(_folder: Path, seed: int) -> str:
+    """Random rollouts, checked and really imported."""
+    from tests.check.generated import run_generated
+
+    found = run_generated(PROGRAMS, seed)
+    assert not found.disagreements, found.disagreements[:3]
+    assert found.valid_share >= 0.3 and found.unresolvable_share <= 0.05
+    return (
+        f"{found.programs} programs, {found.valid_share:.1%} valid; {found.unresolvable_share:.2%} of "
+        f"the valid, deterministic ones unresolvable; no disagreement. Said: {found.said}"
+    )
+
+
 PARTS: dict[str, Callable[[Path, int], str]] = {
     "repos": repositories,
     "servers": _pytest("tests/hostile_runs/test_servers.py"),
@@ -107,6 +122,7 @@ PARTS: dict[str, Callable[[Path, int], str]] = {
     ),
     "stories": _pytest("tests/stories/test_sync_story.py"),
     "kills": kills,
+    "programs": programs,
 }
 
 
