@@ -237,8 +237,14 @@ class Service:
         return self.ended(workspace, asked, wait=wait)
 
     def ended(self, workspace: dict[str, Any], sync_id: int, *, wait: float = 60) -> dict[str, Any]:
-        """A sync once it has ended."""
-        return self.get(f"/workspaces/{workspace['id']}/syncs/{sync_id}?wait={wait:g}")
+        """A sync once it has ended, or as it is after `wait` seconds."""
+        end = time.monotonic() + wait
+        while True:
+            left = max(0.0, min(60.0, end - time.monotonic()))
+            path = f"/workspaces/{workspace['id']}/syncs/{sync_id}?wait={left:g}"
+            sync: dict[str, Any] = self.get(path)
+            if sync["status"] in ("success", "failed") or not left:
+                return sync
 
     def status(self, workspace: dict[str, Any], sha: str, *, wait: float = 30) -> dict[str, Any]:
         """Why a commit is live, or not."""

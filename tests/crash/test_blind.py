@@ -12,7 +12,7 @@ def _hold(found, capsys) -> None:
         print(f"\n{found.summary()}")
     # every commit adds a little; what killed runs leave behind must not add up
     per_run = (found.bytes[-1] - found.bytes[0]) / max(1, found.runs - 1)
-    assert per_run < 300_000, found.bytes
+    assert per_run < 100_000, found.bytes
 
 
 @pytest.mark.slow

@@ -262,7 +262,7 @@ class Runner:
             self.host.raw.add(entry["repo"])
         begun = time.monotonic()
         workspace = service.connect(name, self.host.url_of(entry["repo"]))
-        first = service.ended(workspace, workspace["sync_id"], wait=60)
+        first = service.ended(workspace, workspace["sync_id"], wait=entry["bounds"]["seconds"] + 10)
         last: tuple[str, str] | None = None
         if good:
             status = service.status(workspace, good)
@@ -281,7 +281,7 @@ class Runner:
                 if can_move:
                     casebook.set_state(self.repos, name, index)
                 begun = time.monotonic()
-                sync = service.sync(workspace)
+                sync = service.sync(workspace, wait=entry["bounds"]["seconds"] + 10)
             judged = self._judge(entry, state, workspace, sync, time.monotonic() - begun, last)
             found.append(judged)
             if judged.verdict in (PUBLISH, SUPERSEDE) and state["tip"]:

@@ -49,7 +49,9 @@ def run_cases(folder: Path, repos: Path, cases: dict[str, dict], **settings: Any
     with kit.Host(repos) as host:
         allowed = [f"127.0.0.1:{host.port}"]
         with (
-            Service(folder / "service", **SETTINGS, allowed_hosts=allowed, **settings) as service,
+            Service(
+                folder / "service", **{**SETTINGS, "allowed_hosts": allowed, **settings}
+            ) as service,
             kit.Healthy(service, host, name=f"healthy-{folder.name}") as healthy,
         ):
             healthy.once()
