@@ -106,8 +106,9 @@ def programs(_folder: Path, seed: int) -> str:
     assert not found.disagreements, found.disagreements[:3]
     assert found.valid_share >= 0.3 and found.unresolvable_share <= 0.05
     return (
-        f"{found.programs} programs, {found.valid_share:.1%} valid; {found.unresolvable_share:.2%} of "
-        f"the valid, deterministic ones unresolvable; no disagreement. Said: {found.said}"
+        f"{found.programs} programs, {found.valid_share:.1%} valid; "
+        f"{found.unresolvable_share:.2%} of the valid, deterministic ones unresolvable; "
+        f"no disagreement. Said: {found.said}"
     )
 
 

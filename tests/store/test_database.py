@@ -218,10 +218,7 @@ def test_requests_share_the_waiting_sync_and_a_turn_adopts_all_open_ones(databas
 
 def test_event_ids_grow_in_commit_order(database):
     """A later transaction that commits first must not hide an earlier one (decision 34)."""
-    if database.is_sqlite:
-        order = _two_writers(database)
-    else:
-        order = _two_writers(database)
+    order = _two_writers(database)
     assert order == sorted(order)
 
 
