@@ -9,20 +9,16 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-import socket
-import ssl
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
 from gitsync.artifacts.bucket import StoreUnavailable
-from gitsync.errors import Conflict, GitSyncError, InvalidInput
+from gitsync.errors import Conflict, InvalidInput
 from gitsync.git.credentials import Credential, generate_ssh_key
 from gitsync.git.host import create_repository
-from gitsync.git.lsrefs import look
+from gitsync.git.probe import probe
 from gitsync.git.remote import Remote
 from gitsync.instance import Instance
 from gitsync.model import Identity
@@ -329,9 +325,9 @@ def _tell(
 
 
 def try_remote(instance: Instance, clone_url: str, given: GivenCredential | None) -> dict[str, Any]:
-    """DNS, TCP, TLS, authentication and ref, each by itself; nothing is stored.
+    """Policy, DNS, TCP, TLS, authentication and ref, each by itself; nothing is stored.
 
-    `{steps: [{name, ok, message, ms}], default_branch}`; steps after a failed one are left out.
+    `{steps: [{name, ok, code, message, ms}], default_branch}`; the first that fails is the last.
     """
     stored = _stored(instance, given)[0] if given else None
     remote = Remote.parse(clone_url, credential=_opened(instance, given, stored))
@@ -349,66 +345,18 @@ def try_workspace(instance: Instance, workspace: Workspace) -> dict[str, Any]:
 
 
 def _try(instance: Instance, remote: Remote) -> dict[str, Any]:
-    steps: list[dict[str, Any]] = []
-    network = instance.network
-
-    def step(name: str, work: Callable[[], str]) -> bool:
-        start = time.perf_counter()
-        try:
-            message, is_ok = work(), True
-        except GitSyncError as e:
-            message, is_ok = e.message, False
-        except (OSError, ssl.SSLError) as e:
-            message, is_ok = f"{remote.host}:{remote.port}: {e}", False
-        ms = round((time.perf_counter() - start) * 1000, 1)
-        steps.append({"name": name, "ok": is_ok, "message": message, "ms": ms})
-        return is_ok
-
-    addresses: list[str] = []
-    default: list[str] = []
-
-    def dns() -> str:
-        network.policy.check_scheme(remote.scheme)
-        addresses.extend(
-            network.policy.resolve(
-                remote.host, remote.port, timeout=network.connect_seconds
-            ).addresses
-        )
-        return ", ".join(addresses)
-
-    def tcp() -> str:
-        where = (addresses[0], remote.port)
-        with socket.create_connection(where, timeout=network.connect_seconds):
-            return f"connected to {addresses[0]}:{remote.port}"
-
-    def tls() -> str:
-        context = ssl.create_default_context(
-            cafile=str(network.ca_bundle) if network.ca_bundle else None
-        )
-        where = (addresses[0], remote.port)
-        with (
-            socket.create_connection(where, timeout=network.connect_seconds) as plain,
-            context.wrap_socket(plain, server_hostname=remote.host) as secure,
-        ):
-            return str(secure.version())
-
-    def authenticate() -> str:
-        tips = look(remote, network)
-        if tips.default_branch is not None and not tips.unborn:
-            default.append(tips.default_branch)
-        return "the remote answers" if remote.credential is None else "the credential is accepted"
-
-    def ref() -> str:
-        if not default:
-            return "the remote has no commit on its default branch yet"
-        return f"default branch {short(default[0])}"
-
-    plan: list[tuple[str, Callable[[], str]]] = []
-    if not network.proxy_for(remote.host):
-        plan += [("dns", dns), ("tcp", tcp)]
-        plan += [("tls", tls)] if remote.scheme == "https" else []
-    plan += [("authentication", authenticate), ("ref", ref)]
-    for name, work in plan:
-        if not step(name, work):
-            break
-    return {"steps": steps, "default_branch": short(default[0]) if default else None}
+    steps = probe(remote, instance.network)
+    default = steps[-1].branch
+    return {
+        "steps": [
+            {
+                "name": step.name,
+                "ok": step.ok,
+                "code": step.code or None,
+                "message": step.message,
+                "ms": step.milliseconds,
+            }
+            for step in steps
+        ],
+        "default_branch": None if default is None else short(default),
+    }

@@ -10,11 +10,12 @@ import functools
 import hashlib
 import json
 import secrets
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gitsync.artifacts import ArtifactTooLarge, LinkMemory, closure, content_key, write_tar
-from gitsync.check import inspect
+from gitsync.check import inspect, service_hints
 from gitsync.git.objects import Commit, open_commit, read_commit
 from gitsync.model import CheckOptions, EntrypointReport, Finding, Report, Severity
 from gitsync.tree import Entry, Kind, Tree
@@ -47,6 +48,8 @@ class Job:
     artifacts: dict[str, tuple[str, int]]  # by content key: digest, size
     keys: dict[str, str]  # by rollout name: content key
     max_artifact_bytes: int
+    datasets: frozenset[str] | None = None  # what the workspace has; None: not known
+    secrets: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,9 @@ def inspect_commit(job: Job) -> Inspected:
     """Check a commit and build the artifacts that are not stored yet."""
     tree = open_commit(Path(job.repo), job.sha)
     report = inspect(tree, options=job.options, known=_Known(job.known))
+    if not report.refused:
+        hints = service_hints(report, tree, datasets=job.datasets, secrets=job.secrets)
+        report = _with(report, hints)
     if report.refused or job.staging is None:
         return Inspected(report, ())
     built: list[Built] = []
@@ -137,8 +143,13 @@ def inspect_commit(job: Job) -> Inspected:
                     "the rollout, or ask the operator to raise GITSYNC_MAX_ARTIFACT_MB.",
                 )
             )
-    findings = tuple(sorted((*report.findings, *extra), key=lambda f: f.order))
-    return Inspected(replace(report, findings=findings), tuple(built))
+    return Inspected(_with(report, extra), tuple(built))
+
+
+def _with(report: Report, more: Iterable[Finding]) -> Report:
+    """The report with further findings, in their order."""
+    findings = tuple(sorted((*report.findings, *more), key=lambda f: f.order))
+    return replace(report, findings=findings)
 
 
 def _build(tree: Tree, name: str, staging: Path, limit: int) -> tuple[str, int, str]:

@@ -21,13 +21,17 @@ from gitsync.text import printable
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a probe: `policy`, `dns`, `tcp`, `tls`, `authentication` or `ref`."""
+    """One step of a probe: `policy`, `dns`, `tcp`, `tls`, `authentication` or `ref`.
+
+    `branch` is the default branch (full ref), in the step `ref` of a remote that has one.
+    """
 
     name: str
     ok: bool
     milliseconds: float
     message: str
     code: str = ""
+    branch: str | None = None
 
 
 def probe(remote: Remote, network: Network, *, ref: str = "") -> tuple[Step, ...]:
@@ -71,7 +75,10 @@ def probe(remote: Remote, network: Network, *, ref: str = "") -> tuple[Step, ...
             message, ok, code = what(), True, ""
         except GitFailure as e:
             message, ok, code = e.message, False, e.code
-        steps.append(Step(name, ok, round((time.monotonic() - begun) * 1000, 1), message, code))
+        is_born = name == "ref" and tips and not tips[0].unborn
+        branch = tips[0].default_branch if is_born else None
+        took = round((time.monotonic() - begun) * 1000, 1)
+        steps.append(Step(name, ok, took, message, code, branch))
         if not ok:
             break
     return tuple(steps)

@@ -177,8 +177,9 @@ class PublicKey(Shape):
 class TryStep(Shape):
     """One step of reaching a remote."""
 
-    name: Literal["dns", "tcp", "tls", "authentication", "ref"]
+    name: Literal["policy", "dns", "tcp", "tls", "authentication", "ref"]
     ok: bool
+    code: str | None
     message: Shown
     ms: Annotated[float, Field(ge=0)]
 

@@ -234,7 +234,7 @@ def test_an_external_remote_is_tried_step_by_step(live: Live) -> None:
     closed = "http://127.0.0.1:9/x.git"
     ran = live.run("workspace", "connect", closed, "--test", "--json")
     assert ran.code == 1
-    assert [(s["name"], s["ok"]) for s in ran.json["steps"]] == [("dns", False)]
+    assert [(s["name"], s["ok"]) for s in ran.json["steps"]] == [("policy", False)]
     assert "GITSYNC_ALLOWED_HOSTS" in ran.json["steps"][0]["message"]
     assert "FAILED" in live.run("workspace", "connect", closed, "--test").out
     for args in (

@@ -93,3 +93,17 @@ def test_an_unknown_commit_is_unknown_and_says_what_to_do(live, pushed):
     workspace, _, _ = pushed
     status = live.status(workspace, "1" * 40, wait=1)
     assert status["state"] == "unknown" and "pushed" in status["reason"]
+
+
+def test_a_rollout_without_its_training_config_gets_a_hint_from_the_service_only(live):
+    workspace = live.create()
+    checkout = live.checkout(workspace)
+    files = workspace_files()
+    del files["configs/training/demo.toml"]
+    sha = checkout.commit(files)
+    said = checkout.push().stderr
+    assert "published: 1 rollout ok" in said and "missing-twin" not in said, "hints are not shouted"
+    status = live.status(workspace, sha)
+    assert status["state"] == "published"
+    hints = [f for f in status["findings"] if f["code"] == "missing-twin"]
+    assert len(hints) == 1 and hints[0]["severity"] == "hint"

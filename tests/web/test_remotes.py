@@ -51,7 +51,7 @@ def trial(live, url, credential=None):
 def test_each_step_is_told_by_itself(away, host, repository):
     name, _, _ = repository
     steps, found = trial(away, host.url_of(name), PASSWORD)
-    assert list(steps) == ["dns", "tcp", "authentication", "ref"]
+    assert list(steps) == ["policy", "dns", "tcp", "authentication", "ref"]
     assert all(step["ok"] for step in steps.values()), steps
     assert found["default_branch"] == "main" and "main" in steps["ref"]["message"]
     assert WHO[1] not in str(found)
@@ -59,7 +59,7 @@ def test_each_step_is_told_by_itself(away, host, repository):
 
 def test_a_wrong_password_fails_at_authentication(away, host, repository):
     steps, found = trial(away, host.url_of(repository[0]), PASSWORD | {"secret": "wrong-one"})
-    assert list(steps) == ["dns", "tcp", "authentication"]
+    assert list(steps) == ["policy", "dns", "tcp", "authentication"]
     assert not steps["authentication"]["ok"] and "wrong-one" not in str(found)
     steps, _ = trial(away, host.url_of(repository[0]))
     assert not steps["authentication"]["ok"]
@@ -68,11 +68,11 @@ def test_a_wrong_password_fails_at_authentication(away, host, repository):
 @pytest.mark.parametrize(
     ("url", "step", "setting"),
     [
-        ("http://127.0.0.1:9/x.git", "dns", "GITSYNC_ALLOWED_HOSTS"),
-        ("http://localhost/x.git", "dns", "GITSYNC_ALLOWED_HOSTS"),
-        ("http://169.254.169.254/latest.git", "dns", "GITSYNC_ALLOWED_HOSTS"),
-        ("http://[::1]/x.git", "dns", "GITSYNC_ALLOWED_HOSTS"),
-        ("ssh://git@10.0.0.1/x.git", "dns", "GITSYNC_ALLOWED_HOSTS"),
+        ("http://127.0.0.1:9/x.git", "policy", "GITSYNC_ALLOWED_HOSTS"),
+        ("http://localhost/x.git", "policy", "GITSYNC_ALLOWED_HOSTS"),
+        ("http://169.254.169.254/latest.git", "policy", "GITSYNC_ALLOWED_HOSTS"),
+        ("http://[::1]/x.git", "policy", "GITSYNC_ALLOWED_HOSTS"),
+        ("ssh://git@10.0.0.1/x.git", "policy", "GITSYNC_ALLOWED_HOSTS"),
         ("http://no-such-host.invalid/x.git", "dns", None),
     ],
 )
@@ -86,15 +86,15 @@ def test_a_refusal_names_the_step_and_the_setting(away, url, step, setting):
 def test_a_port_where_nobody_listens_fails_at_tcp(tmp_path):
     with live_server(tmp_path, allowed_hosts=("127.0.0.1:9",)) as live:
         steps, _ = trial(live, "http://127.0.0.1:9/x.git")
-        assert list(steps) == ["dns", "tcp"] and not steps["tcp"]["ok"]
+        assert list(steps) == ["policy", "dns", "tcp"] and not steps["tcp"]["ok"]
         steps, _ = trial(live, "https://127.0.0.1:9/x.git")
-        assert list(steps) == ["dns", "tcp"]
+        assert list(steps) == ["policy", "dns", "tcp"]
 
 
 @pytest.mark.slow  # the time-out of a connection
 def test_a_host_without_tls_fails_at_tls(away, host):
     steps, _ = trial(away, host.url_of("x.git").replace("http://", "https://"))
-    assert list(steps) == ["dns", "tcp", "tls"] and not steps["tls"]["ok"]
+    assert list(steps) == ["policy", "dns", "tcp", "tls"] and not steps["tls"]["ok"]
 
 
 def test_an_empty_repository_says_so(away, host):
@@ -129,7 +129,7 @@ def test_a_stored_credential_syncs_is_tried_and_is_sealed(away, host, repository
     workspace = made.json()
     assert away.status(workspace, sha)["state"] == "published"
     tried = away.post(f"/workspaces/{workspace['id']}/test")
-    assert [step["ok"] for step in tried["steps"]] == [True] * 4
+    assert [step["ok"] for step in tried["steps"]] == [True] * 5
     assert WHO[1] not in str(away.get(f"/workspaces/{workspace['id']}"))
     data = b"".join(p.read_bytes() for p in away.data_dir.glob("gitsync.db*"))
     assert WHO[1].encode() not in data
