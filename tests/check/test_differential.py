@@ -25,6 +25,9 @@ from tests.check.oracles import (
 )
 from tests.check.trees import BENCHMARK, EVAL, TRAINING, workspace
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 VALUES = [
     '"x"',
     '""',

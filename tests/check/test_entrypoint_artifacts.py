@@ -16,6 +16,9 @@ import pytest
 from tests.check.import_oracle import ImportOracle
 from tests.check.test_entrypoint_corpus import CORPUS, on_disk
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 OK = sorted(
     path.parent.name
     for path in CORPUS.glob("*/expected.json")

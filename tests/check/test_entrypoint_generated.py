@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.check.generated.compare import Tally, report_of, run_generated
 from tests.check.generated.programs import program
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 
 def shown(tally: Tally) -> str:
     parts = [f"{number}: {why}" for number, why, _ in tally.disagreements]

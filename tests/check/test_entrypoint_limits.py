@@ -18,6 +18,9 @@ from gitsync.model import CheckOptions, EntrypointReport
 from tests.check.cases import all_cases
 from tests.check.folder import Link, Memory
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 OPTIONS = CheckOptions()
 GOOD = """\
 from osmosis_ai.rollout import AgentWorkflow, Grader, LocalBackend

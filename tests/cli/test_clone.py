@@ -12,6 +12,9 @@ import pytest
 from gitsync.client.dotenv import quoted
 from tests.cli.kit import BIN, IDENTITY, TOKEN, WORKSPACE, Stage, git, gitsync, home_env
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 LABEL = f"https://github.com/{IDENTITY}.git"
 FILES = {
     "AGENTS.md": "a",

@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.kit import GITSYNC, IDENTITY, TOKEN, WORKSPACE, Call, Stage, home_env, tar_of
+
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
 
 
 @dataclass

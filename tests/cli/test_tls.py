@@ -15,6 +15,8 @@ from cryptography.x509.oid import NameOID
 
 from tests.cli.kit import IDENTITY, TOKEN, WORKSPACE, Stage, git, gitsync, serving
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 
 def authority(folder: Path) -> tuple[Path, ssl.SSLContext]:
     """A self-signed certificate for 127.0.0.1, and a server's context with it."""

@@ -15,6 +15,8 @@ from gitsync.web.server import start
 from tests.crash.service import eventually
 from tests.live import QUIET, Live, live_server, workspace_files
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 
 @contextmanager
 def stopped_at(folder, at, **settings):

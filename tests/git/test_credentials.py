@@ -46,6 +46,9 @@ from gitsync.git.write import Put, push, write_commit
 from gitsync.model import Sha, Signature
 from tests.git.kit import checkout, commit, git, processes
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 MAIN = "refs/heads/main"
 CANARY = "canary-s3cr3t-0123456789"
 

@@ -12,6 +12,9 @@ from tests.hostile_runs.kit import servers
 
 import webhook_clients as hooks  # isort: skip (from the folder that the kit puts on the path)
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 CASES = {case.name: case for case in hooks.CASES}
 NOTHING = hooks.NOTHING
 NOT_OURS = ("deletion", "hostile-ref", "gzip-body", "nul-text", "lone-surrogates")

@@ -8,6 +8,8 @@ from tests.hostile_runs import kit
 from tests.hostile_runs.repos import Result, run_cases
 from tests.postgres import fresh_postgres
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 
 def _hold(result: Result, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():

@@ -12,6 +12,9 @@ from tests.crash.service import Service, Watch, eventually
 from tests.hostile_runs import kit
 from tests.hostile_runs.kit import servers
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 SETTINGS = {
     "look_deadline_s": 3.0,
     "fetch_deadline_s": 4.0,

@@ -7,6 +7,9 @@ import sys
 import time
 
 import httpx
+import pytest
+
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
 
 
 def serve(tmp_path, **env):

@@ -13,6 +13,8 @@ from gitsync import upkeep
 from gitsync.artifacts.bucket import artifact_key
 from tests.live import GOOD_MAIN, git, live_server, workspace_files
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):

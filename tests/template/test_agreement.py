@@ -23,6 +23,9 @@ from gitsync.template.selection import use_starter
 from gitsync.template.starter import plan_starter
 from tests.template.builders import commit_all, lay_out, put, repository, snapshot
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 CATALOGUE_OF_THE_SDK = (
     "multiply-local-strands",
     "multiply-local-openai",

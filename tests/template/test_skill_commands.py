@@ -23,6 +23,9 @@ from gitsync.template import workspace_files
 from tests.template.builders import commit_all, lay_out, put, repository
 from tests.template.skill_blocks import EXAMPLE_VALUES, commands, fill, proofs, skill_texts
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 BIN = Path(sys.executable).parent
 VALUES = EXAMPLE_VALUES | {"<rollout>": "minimal-local"}
 NEEDS_SERVER = (

@@ -16,6 +16,9 @@ from gitsync.web import api
 from tests.live import live_server
 from tests.web.conftest import publish_two
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
+
 load_all_checks()
 CHECKS = checks.CHECKS.get_by_names(
     [
