@@ -239,3 +239,7 @@ class ServedChild:
         self._words.cancel()
         with suppress(asyncio.CancelledError):
             await self._words
+        # pipes that were not read to their end keep the transport open beyond the event loop
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:
+            transport.close()
