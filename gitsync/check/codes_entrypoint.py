@@ -29,7 +29,7 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "A code version holds each rollout on its own. A file elsewhere would not be there "
         "when the "
         "rollout runs, so absolute paths, `..` and links that leave the folder are refused.",
-        'entrypoint = "../shared/main.py"',
+        'entrypoint = "../other/main.py"',
         'entrypoint = "main.py"   # and let main.py import what it shares',
     ),
     _code(

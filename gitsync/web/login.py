@@ -57,7 +57,7 @@ def use(code: Code, instance: InstanceDep) -> HTMLResponse:
         return _page(
             "This link cannot be used",
             "<p>It was used before, or it is older than 24 hours. An administrator makes a new one "
-            "with <code>gitsync user login-link EMAIL</code>, the operator with "
+            "with <code>gitsync user link EMAIL</code>, the operator with "
             "<code>gitsync user reset EMAIL</code>.</p>",
             status=410,
         )
