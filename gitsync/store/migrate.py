@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from gitsync.errors import StoreError
 from gitsync.store.database import Database
-from gitsync.store.tables import metadata
+from gitsync.store.schema import metadata
 
 _ADVISORY_LOCK = 4711002
 

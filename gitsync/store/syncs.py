@@ -84,6 +84,19 @@ def begin_syncs(db: Connection, workspace_id: str, *, fence: int, now: datetime)
     return [record(Sync, row) for row in rows]
 
 
+def begin_sync(
+    db: Connection, workspace_id: str, *, trigger: Trigger, fence: int, now: datetime
+) -> Sync:
+    """A new sync that a turn works on at once; others that are open are left alone."""
+    sync_id = add_sync(db, workspace_id, trigger=trigger, now=now)
+    db.execute(
+        syncs.update()
+        .where(syncs.c.id == sync_id)
+        .values(status=SyncStatus.SYNCING.value, fence=fence, started_at=now)
+    )
+    return get_sync(db, workspace_id, sync_id)
+
+
 def close_syncs(
     db: Connection,
     ids: Sequence[int],

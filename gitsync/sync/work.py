@@ -61,12 +61,19 @@ class Work:
         return any(sync.trigger in (Trigger.MANUAL, Trigger.CONNECT) for sync in self.syncs)
 
     def ensure_sync(self) -> None:
-        """A poll that found something gets a sync of its own."""
+        """A poll that found something gets a sync of its own.
+
+        One that was asked for meanwhile is left to the next turn: this look may not have seen it.
+        """
         if not self.syncs:
             with self.instance.database.write(durable=False) as db:
                 turns.guard(db, self.turn)
-                now = self.instance.now()
-                syncs.add_sync(db, self.workspace.id, trigger=Trigger.POLL, now=now)
-                self.syncs = syncs.begin_syncs(
-                    db, self.workspace.id, fence=self.turn.fence, now=now
-                )
+                self.syncs = [
+                    syncs.begin_sync(
+                        db,
+                        self.workspace.id,
+                        trigger=Trigger.POLL,
+                        fence=self.turn.fence,
+                        now=self.instance.now(),
+                    )
+                ]

@@ -13,7 +13,7 @@ from alembic.runtime.environment import EnvironmentContext
 
 from gitsync.store import migrate
 from gitsync.store.database import Database
-from gitsync.store.tables import metadata
+from gitsync.store.schema import metadata
 
 
 def main(message: str) -> None:
