@@ -163,6 +163,41 @@ def upgrade() -> None:
         ),
     )
     op.create_table(
+        "bootstraps",
+        sa.Column("workspace_id", sa.String(length=40), nullable=False),
+        sa.Column("user_id", sa.String(length=40), nullable=False),
+        sa.Column("request_key", sa.String(length=200), nullable=True),
+        sa.Column("body_hash", sa.String(length=64), nullable=False),
+        sa.Column("state", sa.String(length=20), nullable=False),
+        sa.Column("starters", gitsync.store.tables.Json(), nullable=False),
+        sa.Column("skills", gitsync.store.tables.Json(), nullable=True),
+        sa.Column("parameters", gitsync.store.tables.Json(), nullable=False),
+        sa.Column("branch", sa.Text(), nullable=False),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("author_name", sa.Text(), nullable=False),
+        sa.Column("author_email", sa.Text(), nullable=False),
+        sa.Column("author_time", sa.BigInteger(), nullable=False),
+        sa.Column("commit_sha", sa.String(length=40), nullable=True),
+        sa.Column("sync_id", sa.BigInteger(), nullable=True),
+        sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("boot", sa.String(length=40), nullable=False),
+        sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("updated_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"],
+            ["workspaces.id"],
+            name=op.f("fk_bootstraps_workspace_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("workspace_id", name=op.f("pk_bootstraps")),
+        sa.UniqueConstraint(
+            "user_id", "request_key", name=op.f("uq_bootstraps_user_id_request_key")
+        ),
+    )
+    with op.batch_alter_table("bootstraps", schema=None) as batch_op:
+        batch_op.create_index("ix_bootstraps_state", ["state"], unique=False)
+
+    op.create_table(
         "branches",
         sa.Column("workspace_id", sa.String(length=40), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
