@@ -7,6 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from gitsync.model import Signature
+
 
 class WorkspaceState(StrEnum):
     """Whether a workspace is followed."""
@@ -87,6 +89,28 @@ class Role(StrEnum):
         return list(Role).index(self)
 
 
+class RunKind(StrEnum):
+    """What a run does with a rollout."""
+
+    EVAL = "eval"
+    TRAINING = "training"
+
+
+class RunState(StrEnum):
+    """How far a run is; the words of the `osmosis` client."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+    @property
+    def is_over(self) -> bool:
+        """True if nothing happens to the run any more."""
+        return self in {self.FINISHED, self.FAILED, self.STOPPED}
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """A person."""
@@ -107,6 +131,7 @@ class Token:
     user_id: str | None
     name: str
     role: str | None
+    kinds: tuple[str, ...] | None
     workspaces: tuple[str, ...]
     created_at: datetime
     expires_at: datetime | None
@@ -304,6 +329,94 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """An evaluation or training run, pinned to a code version for good."""
+
+    number: int
+    id: str
+    workspace_id: str
+    kind: RunKind
+    name: str
+    commit_sha: str
+    version_id: int | None
+    branch: str | None
+    ref: str | None
+    rollout: str
+    entrypoint: str
+    digest: str
+    size: int
+    assessment: dict[str, Any]
+    config_path: str | None
+    model_path: str
+    dataset_id: str
+    dataset_name: str
+    config: dict[str, Any]
+    env_config: dict[str, str]
+    secret_scopes: dict[str, str]
+    provided: tuple[str, ...]
+    created_by: str
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    state: RunState
+    executor_token_id: str | None
+    claim_id: str | None
+    attempt: int
+    lease_expires_at: datetime | None
+    stopped_by: str | None
+    results: dict[str, Any] | None
+    reason: str | None
+    current_step: int | None
+    total_steps: int | None
+    examples: int | None
+    reward: float | None
+    samples: int
+    log_entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """One entry of a run's log; `sequence` is None for what the service itself says."""
+
+    id: int
+    attempt: int
+    sequence: int | None
+    timestamp: datetime
+    level: str
+    step: str
+    message: str
+    details: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSample:
+    """What one try of one row of the data set gave."""
+
+    id: int
+    row_index: int
+    run_index: int
+    attempt: int
+    status: str
+    reward: float | None
+    tokens: int | None
+    duration_ms: int | None
+    error: str | None
+    details: dict[str, Any] | None
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetric:
+    """One value of a metric at one step."""
+
+    key: str
+    step: int
+    title: str
+    value: float
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened; ids grow in commit order."""
 
@@ -312,3 +425,125 @@ class Event:
     type: str
     data: dict[str, Any]
     created_at: datetime
+
+
+class JobState(StrEnum):
+    """How far a change is that gitsync makes to a repository."""
+
+    OPEN = "open"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A change that gitsync was asked to commit; `author` holds the time of the request.
+
+    `commit_sha` is written and may be at the remote already; `target` is the branch it is for.
+    """
+
+    id: int
+    workspace_id: str
+    request_key: str | None
+    requested_by: str | None
+    operation: dict[str, Any]
+    branch: str | None
+    expected_sha: str | None
+    message: str | None
+    author: Signature
+    state: JobState
+    attempts: int
+    target: str | None
+    base_sha: str | None
+    commit_sha: str | None
+    sync_id: int | None
+    outcome: dict[str, Any] | None
+    error: dict[str, Any] | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class DatasetState(StrEnum):
+    """How far an upload is; the words are the client's."""
+
+    PENDING = "pending"
+    UPLOADING = "uploading"
+    PROCESSING = "processing"
+    UPLOADED = "uploaded"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_open(self) -> bool:
+        """True while bytes or the end of the check are awaited."""
+        return self in {self.PENDING, self.UPLOADING, self.PROCESSING}
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """One upload of a data set; its content never changes, another upload takes over the name.
+
+    `shown_name` is the name while people mean this upload by it. `digest`, `row_count`, `preview`
+    and `object_key` are known once it is `uploaded`.
+    """
+
+    id: str
+    workspace_id: str
+    name: str
+    shown_name: str | None
+    state: DatasetState
+    format: str
+    size: int
+    method: str
+    part_size: int
+    total_parts: int
+    replaces: str | None
+    object_key: str | None
+    digest: str | None
+    row_count: int | None
+    preview: tuple[dict[str, Any], ...] | None
+    error: dict[str, Any] | None
+    created_by: str | None
+    creator_name: str | None
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime
+    deleted_at: datetime | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetPart:
+    """One part of an upload that has arrived."""
+
+    number: int
+    size: int
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of a log; ids grow in the order of writing."""
+
+    id: int
+    at: datetime
+    level: str
+    step: str
+    message: str
+    details: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret without its value; `scope` is workspace, or user for a personal one."""
+
+    id: str
+    workspace_id: str
+    name: str
+    scope: str
+    created_by: str | None
+    creator_name: str | None
+    created_at: datetime
+    updated_by: str | None
+    updater_name: str | None
+    updated_at: datetime

@@ -43,6 +43,9 @@ _ENUMS: dict[tuple[type, str], type] = {
     (records.Sync, "status"): records.SyncStatus,
     (records.Sync, "outcome"): records.Outcome,
     (records.CommitRecord, "state"): records.CommitState,
+    (records.Job, "state"): records.JobState,
+    (records.Run, "kind"): records.RunKind,
+    (records.Run, "state"): records.RunState,
 }
 
 

@@ -29,7 +29,8 @@ class TurnLost(GitSyncError):
     transient = True
 
 
-def _later(seconds: float) -> sa.ColumnElement[Any]:
+def later(seconds: float) -> sa.ColumnElement[Any]:
+    """The database's clock in so many seconds."""
     return sa.type_coerce(clock(), sa.BigInteger) + int(seconds * 1_000_000)
 
 
@@ -74,7 +75,7 @@ def take(db: Connection, workspace_id: str, *, owner: str, lease_s: float) -> Tu
             sa.or_(workspaces.c.not_before.is_(None), workspaces.c.not_before <= clock()),
             sa.or_(workspaces.c.owner.is_(None), workspaces.c.expires_at <= clock()),
         )
-        .values(fence=workspaces.c.fence + 1, owner=owner, expires_at=_later(lease_s))
+        .values(fence=workspaces.c.fence + 1, owner=owner, expires_at=later(lease_s))
         .returning(workspaces.c.fence, workspaces.c.requested)
     ).first()
     return None if row is None else Turn(workspace_id, row.fence, row.requested)
@@ -88,7 +89,7 @@ def renew(db: Connection, running: Iterable[str], *, owner: str, lease_s: float)
     return db.execute(
         workspaces.update()
         .where(workspaces.c.owner == owner, workspaces.c.id.in_(list(running)))
-        .values(expires_at=_later(lease_s))
+        .values(expires_at=later(lease_s))
     ).rowcount
 
 
@@ -134,7 +135,7 @@ def postpone(db: Connection, turn: Turn, *, seconds: float, now: datetime, **val
     db.execute(
         workspaces.update()
         .where(workspaces.c.id == turn.workspace_id, workspaces.c.fence == turn.fence)
-        .values(owner=None, expires_at=None, not_before=_later(seconds), last_look_at=now, **values)
+        .values(owner=None, expires_at=None, not_before=later(seconds), last_look_at=now, **values)
     )
 
 

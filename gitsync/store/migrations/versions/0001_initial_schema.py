@@ -253,6 +253,53 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("workspace_id", name=op.f("pk_credentials")),
     )
     op.create_table(
+        "datasets",
+        sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("workspace_id", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.String(length=255), nullable=False),
+        sa.Column("shown_name", sa.String(length=255), nullable=True),
+        sa.Column("state", sa.String(length=20), nullable=False),
+        sa.Column("format", sa.String(length=20), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("method", sa.String(length=20), nullable=False),
+        sa.Column("part_size", sa.BigInteger(), nullable=False),
+        sa.Column("total_parts", sa.Integer(), nullable=False),
+        sa.Column("replaces", sa.String(length=40), nullable=True),
+        sa.Column("object_key", sa.Text(), nullable=True),
+        sa.Column("digest", sa.String(length=64), nullable=True),
+        sa.Column("row_count", sa.BigInteger(), nullable=True),
+        sa.Column("preview", gitsync.store.tables.Json(), nullable=True),
+        sa.Column("error", gitsync.store.tables.Json(), nullable=True),
+        sa.Column("created_by", sa.String(length=40), nullable=True),
+        sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("updated_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("expires_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("deleted_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.Column("is_swept", sa.Boolean(), nullable=False),
+        sa.Column("owner", sa.String(length=40), nullable=True),
+        sa.Column("due_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"],
+            ["workspaces.id"],
+            name=op.f("fk_datasets_workspace_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("seq", name=op.f("pk_datasets")),
+        sa.UniqueConstraint("id", name=op.f("uq_datasets_id")),
+        sa.UniqueConstraint(
+            "workspace_id", "shown_name", name=op.f("uq_datasets_workspace_id_shown_name")
+        ),
+    )
+    with op.batch_alter_table("datasets", schema=None) as batch_op:
+        batch_op.create_index("ix_datasets_is_swept", ["is_swept", "state"], unique=False)
+        batch_op.create_index("ix_datasets_state_due_at", ["state", "due_at"], unique=False)
+        batch_op.create_index(
+            "ix_datasets_workspace_id_name", ["workspace_id", "name"], unique=False
+        )
+
+    op.create_table(
         "deliveries",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("workspace_id", sa.String(length=40), nullable=False),
@@ -287,6 +334,43 @@ def upgrade() -> None:
         batch_op.create_index("ix_deliveries_received_at", ["received_at"], unique=False)
         batch_op.create_index("ix_deliveries_sync_id", ["sync_id"], unique=False)
         batch_op.create_index("ix_deliveries_workspace_id_id", ["workspace_id", "id"], unique=False)
+
+    op.create_table(
+        "jobs",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("workspace_id", sa.String(length=40), nullable=False),
+        sa.Column("request_key", sa.String(length=64), nullable=True),
+        sa.Column("requested_by", sa.String(length=40), nullable=True),
+        sa.Column("operation", gitsync.store.tables.Json(), nullable=False),
+        sa.Column("branch", sa.Text(), nullable=True),
+        sa.Column("expected_sha", sa.String(length=40), nullable=True),
+        sa.Column("message", sa.Text(), nullable=True),
+        sa.Column("author", gitsync.store.tables.Json(), nullable=False),
+        sa.Column("state", sa.String(length=20), nullable=False),
+        sa.Column("owner", sa.String(length=40), nullable=True),
+        sa.Column("expires_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.Column("not_before", gitsync.store.tables.Moment(), nullable=True),
+        sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("target", sa.Text(), nullable=True),
+        sa.Column("base_sha", sa.String(length=40), nullable=True),
+        sa.Column("commit_sha", sa.String(length=40), nullable=True),
+        sa.Column("sync_id", sa.BigInteger(), nullable=True),
+        sa.Column("outcome", gitsync.store.tables.Json(), nullable=True),
+        sa.Column("error", gitsync.store.tables.Json(), nullable=True),
+        sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("finished_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"],
+            ["workspaces.id"],
+            name=op.f("fk_jobs_workspace_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
+    )
+    with op.batch_alter_table("jobs", schema=None) as batch_op:
+        batch_op.create_index("ix_jobs_state", ["state"], unique=False)
+        batch_op.create_index("ix_jobs_workspace_id_id", ["workspace_id", "id"], unique=False)
+        batch_op.create_index("uq_jobs_request", ["workspace_id", "request_key"], unique=True)
 
     op.create_table(
         "login_links",
@@ -340,6 +424,28 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f("ix_packs_workspace_id"), ["workspace_id"], unique=False)
 
     op.create_table(
+        "secrets",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("workspace_id", sa.String(length=40), nullable=False),
+        sa.Column("owner", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.String(length=255), nullable=False),
+        sa.Column("sealed", sa.Text(), nullable=False),
+        sa.Column("created_by", sa.String(length=40), nullable=True),
+        sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("updated_by", sa.String(length=40), nullable=True),
+        sa.Column("updated_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"],
+            ["workspaces.id"],
+            name=op.f("fk_secrets_workspace_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_secrets")),
+        sa.UniqueConstraint(
+            "workspace_id", "owner", "name", name=op.f("uq_secrets_workspace_id_owner_name")
+        ),
+    )
+    op.create_table(
         "syncs",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("workspace_id", sa.String(length=40), nullable=False),
@@ -377,6 +483,7 @@ def upgrade() -> None:
         sa.Column("user_id", sa.String(length=40), nullable=True),
         sa.Column("name", sa.String(length=200), nullable=False),
         sa.Column("role", sa.String(length=20), nullable=True),
+        sa.Column("kinds", gitsync.store.tables.Json(), nullable=True),
         sa.Column("created_by", sa.String(length=40), nullable=True),
         sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
         sa.Column("expires_at", gitsync.store.tables.Moment(), nullable=True),
@@ -445,6 +552,41 @@ def upgrade() -> None:
             batch_op.f("ix_webhook_secrets_workspace_id"), ["workspace_id"], unique=False
         )
 
+    op.create_table(
+        "dataset_logs",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("dataset_id", sa.String(length=40), nullable=False),
+        sa.Column("at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("level", sa.String(length=20), nullable=False),
+        sa.Column("step", sa.String(length=40), nullable=False),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("details", gitsync.store.tables.Json(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["dataset_id"],
+            ["datasets.id"],
+            name=op.f("fk_dataset_logs_dataset_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_dataset_logs")),
+    )
+    with op.batch_alter_table("dataset_logs", schema=None) as batch_op:
+        batch_op.create_index("ix_dataset_logs_dataset_id_id", ["dataset_id", "id"], unique=False)
+
+    op.create_table(
+        "dataset_parts",
+        sa.Column("dataset_id", sa.String(length=40), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("etag", sa.String(length=80), nullable=False),
+        sa.Column("received_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["dataset_id"],
+            ["datasets.id"],
+            name=op.f("fk_dataset_parts_dataset_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("dataset_id", "number", name=op.f("pk_dataset_parts")),
+    )
     op.create_table(
         "leases",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
