@@ -12,7 +12,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from gitsync.store.database import Database
+from gitsync.store.run_tables import run_vaults
 from gitsync.store.seal import Sealer
+from gitsync.store.secret_tables import environment_secrets
+from gitsync.store.secrets import secret_place
 from gitsync.store.tables import credentials, idempotency_keys, webhook_secrets
 from gitsync.store.workspaces import sealed_place
 
@@ -28,6 +31,8 @@ def idempotency_place(*, user_id: str, method: str, path: str, key: str) -> str:
 def _tables() -> Iterator[Placed]:
     yield credentials, lambda row: sealed_place("credentials", row.workspace_id)
     yield webhook_secrets, lambda row: sealed_place("webhook_secrets", row.workspace_id)
+    yield run_vaults, lambda row: sealed_place("run_vaults", row.run_id)
+    yield environment_secrets, lambda row: secret_place(row.id)
     yield (
         idempotency_keys,
         lambda row: idempotency_place(

@@ -1,6 +1,16 @@
-"""All tables: importing this module is what makes `metadata` whole, for migrations and checks."""
+"""All tables: importing this module is what makes `metadata` whole, for migrations and checks.
 
-from gitsync.store import bootstrap_tables, dataset_tables, job_tables, secret_tables
+Every module of this room named `*_tables` is taken; none needs to be listed.
+"""
+
+import importlib
+import pkgutil
+
+import gitsync.store
 from gitsync.store.tables import metadata
 
-__all__ = ["bootstrap_tables", "dataset_tables", "job_tables", "metadata", "secret_tables"]
+for _module in pkgutil.iter_modules(gitsync.store.__path__, "gitsync.store."):
+    if _module.name.endswith("_tables"):
+        importlib.import_module(_module.name)
+
+__all__ = ["metadata"]

@@ -127,6 +127,7 @@ tokens = Table(
     Column("user_id", String(40), ForeignKey("users.id", ondelete="CASCADE"), index=True),
     Column("name", String(200), nullable=False),
     Column("role", String(20)),  # read, push, executor for machine tokens; None for a person's
+    Column("kinds", Json),  # kinds of runs an executor may carry out; None: every kind
     Column("created_by", String(40)),
     Column("created_at", Moment, nullable=False),
     Column("expires_at", Moment),

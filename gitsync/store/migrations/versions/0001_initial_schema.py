@@ -588,6 +588,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("dataset_id", "number", name=op.f("pk_dataset_parts")),
     )
     op.create_table(
+        "executors",
+        sa.Column("token_id", sa.String(length=40), nullable=False),
+        sa.Column("kind", sa.String(length=20), nullable=False),
+        sa.Column("name", sa.String(length=200), nullable=False),
+        sa.Column("seen_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["token_id"], ["tokens.id"], name=op.f("fk_executors_token_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("token_id", "kind", name=op.f("pk_executors")),
+    )
+    op.create_table(
         "leases",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column(
@@ -649,6 +660,82 @@ def upgrade() -> None:
         batch_op.create_index("ix_rollout_versions_name", ["name"], unique=False)
 
     op.create_table(
+        "runs",
+        sa.Column("number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("workspace_id", sa.String(length=40), nullable=False),
+        sa.Column("kind", sa.String(length=20), nullable=False),
+        sa.Column("name", sa.String(length=80), nullable=False),
+        sa.Column("commit_sha", sa.String(length=40), nullable=False),
+        sa.Column(
+            "version_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=True
+        ),
+        sa.Column("branch", sa.Text(), nullable=True),
+        sa.Column("ref", sa.Text(), nullable=True),
+        sa.Column("rollout", sa.Text(), nullable=False),
+        sa.Column("entrypoint", sa.Text(), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("assessment", gitsync.store.tables.Json(), nullable=False),
+        sa.Column("config_path", sa.Text(), nullable=True),
+        sa.Column("model_path", sa.Text(), nullable=False),
+        sa.Column("dataset_id", sa.String(length=40), nullable=False),
+        sa.Column("dataset_name", sa.Text(), nullable=False),
+        sa.Column("config", gitsync.store.tables.Json(), nullable=False),
+        sa.Column("env_config", gitsync.store.tables.Json(), nullable=False),
+        sa.Column("secret_scopes", gitsync.store.tables.Json(), nullable=False),
+        sa.Column("provided", gitsync.store.tables.Json(), nullable=False),
+        sa.Column("created_by", sa.String(length=40), nullable=False),
+        sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("started_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.Column("completed_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.Column("state", sa.String(length=20), nullable=False),
+        sa.Column("executor_token_id", sa.String(length=40), nullable=True),
+        sa.Column("claim_id", sa.String(length=40), nullable=True),
+        sa.Column("claim_key", sa.String(length=64), nullable=True),
+        sa.Column("attempt", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("lease_expires_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.Column("stopped_by", sa.String(length=40), nullable=True),
+        sa.Column("lonely_since", gitsync.store.tables.Moment(), nullable=True),
+        sa.Column("results", gitsync.store.tables.Json(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True),
+        sa.Column("current_step", sa.BigInteger(), nullable=True),
+        sa.Column("total_steps", sa.BigInteger(), nullable=True),
+        sa.Column("examples", sa.BigInteger(), nullable=True),
+        sa.Column("reward", sa.Float(), nullable=True),
+        sa.Column("samples", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("log_entries", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("all_rewarded", sa.Boolean(), server_default=sa.text("0"), nullable=False),
+        sa.CheckConstraint(
+            "state <> 'stopped' OR stopped_by IS NOT NULL", name=op.f("ck_runs_stopped_by")
+        ),
+        sa.CheckConstraint(
+            "state IN ('pending', 'stopped') OR executor_token_id IS NOT NULL",
+            name=op.f("ck_runs_executor"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["version_id"], ["versions.id"], name=op.f("fk_runs_version_id"), ondelete="SET NULL"
+        ),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"],
+            ["workspaces.id"],
+            name=op.f("fk_runs_workspace_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("number", name=op.f("pk_runs")),
+        sa.UniqueConstraint("id", name=op.f("uq_runs_id")),
+        sa.UniqueConstraint("workspace_id", "name", name=op.f("uq_runs_workspace_id_name")),
+        sqlite_autoincrement=True,
+    )
+    with op.batch_alter_table("runs", schema=None) as batch_op:
+        batch_op.create_index("ix_runs_digest", ["digest"], unique=False)
+        batch_op.create_index("ix_runs_state_number", ["state", "number"], unique=False)
+        batch_op.create_index(batch_op.f("ix_runs_version_id"), ["version_id"], unique=False)
+        batch_op.create_index(
+            "ix_runs_workspace_id_kind_number", ["workspace_id", "kind", "number"], unique=False
+        )
+
+    op.create_table(
         "token_workspaces",
         sa.Column("token_id", sa.String(length=40), nullable=False),
         sa.Column("workspace_id", sa.String(length=40), nullable=False),
@@ -680,5 +767,86 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("version_id", "branch", name=op.f("pk_version_branches")),
+    )
+    op.create_table(
+        "run_logs",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column(
+            "run_number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("sequence", sa.BigInteger(), nullable=True),
+        sa.Column("timestamp", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("level", sa.String(length=20), nullable=False),
+        sa.Column("step", sa.String(length=80), nullable=False),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("details", gitsync.store.tables.Json(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["run_number"], ["runs.number"], name=op.f("fk_run_logs_run_number"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_run_logs")),
+        sa.UniqueConstraint("run_number", "attempt", "sequence", name="uq_run_logs_sequence"),
+    )
+    with op.batch_alter_table("run_logs", schema=None) as batch_op:
+        batch_op.create_index("ix_run_logs_run_number_id", ["run_number", "id"], unique=False)
+
+    op.create_table(
+        "run_metrics",
+        sa.Column(
+            "run_number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
+        sa.Column("key", sa.String(length=200), nullable=False),
+        sa.Column("step", sa.BigInteger(), nullable=False),
+        sa.Column("title", sa.String(length=200), nullable=False),
+        sa.Column("value", sa.Float(), nullable=False),
+        sa.Column("timestamp", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_number"],
+            ["runs.number"],
+            name=op.f("fk_run_metrics_run_number"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("run_number", "key", "step", name=op.f("pk_run_metrics")),
+    )
+    op.create_table(
+        "run_samples",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column(
+            "run_number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
+        sa.Column("row_index", sa.Integer(), nullable=False),
+        sa.Column("run_index", sa.Integer(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("status", sa.String(length=20), nullable=False),
+        sa.Column("reward", sa.Float(), nullable=True),
+        sa.Column("tokens", sa.BigInteger(), nullable=True),
+        sa.Column("duration_ms", sa.BigInteger(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("details", gitsync.store.tables.Json(), nullable=True),
+        sa.Column("recorded_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_number"],
+            ["runs.number"],
+            name=op.f("fk_run_samples_run_number"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_run_samples")),
+        sa.UniqueConstraint("run_number", "row_index", "run_index", name="uq_run_samples_place"),
+    )
+    op.create_table(
+        "run_vaults",
+        sa.Column(
+            "run_number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
+        sa.Column("run_id", sa.String(length=40), nullable=False),
+        sa.Column("sealed", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_number"],
+            ["runs.number"],
+            name=op.f("fk_run_vaults_run_number"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("run_number", name=op.f("pk_run_vaults")),
+        sa.UniqueConstraint("run_id", name=op.f("uq_run_vaults_run_id")),
     )
     # ### end Alembic commands ###
