@@ -73,7 +73,7 @@ runs = Table(
     Column("reward", Float),
     Column("samples", Integer, nullable=False, server_default="0"),
     Column("log_entries", Integer, nullable=False, server_default="0"),
-    Column("all_rewarded", Boolean, nullable=False, server_default=sa.false()),
+    Column("all_rewarded", Boolean, nullable=False),
     sa.UniqueConstraint("workspace_id", "name"),
     # nobody but an executor brings a run beyond `pending`; to stop one is a person's act
     sa.CheckConstraint(

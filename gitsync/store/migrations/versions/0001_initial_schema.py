@@ -705,7 +705,7 @@ def upgrade() -> None:
         sa.Column("reward", sa.Float(), nullable=True),
         sa.Column("samples", sa.Integer(), server_default="0", nullable=False),
         sa.Column("log_entries", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("all_rewarded", sa.Boolean(), server_default=sa.text("0"), nullable=False),
+        sa.Column("all_rewarded", sa.Boolean(), nullable=False),
         sa.CheckConstraint(
             "state <> 'stopped' OR stopped_by IS NOT NULL", name=op.f("ck_runs_stopped_by")
         ),
