@@ -41,6 +41,12 @@ class Conflict(GitSyncError):
     code = "CONFLICT"
 
 
+class IdempotencyMismatch(Conflict):
+    """An Idempotency-Key was used with another body."""
+
+    code = "IDEMPOTENCY_MISMATCH"
+
+
 class Unauthenticated(GitSyncError):
     """No token, or one that is unknown, expired or revoked."""
 
@@ -58,6 +64,18 @@ class LimitExceeded(GitSyncError):
 
     code = "RATE_LIMITED"
     transient = True
+
+
+class UpgradeRequired(GitSyncError):
+    """The client is older than the operator allows."""
+
+    code = "UPGRADE_REQUIRED"
+
+
+class NotSupported(GitSyncError):
+    """Something the client knows and this service does not provide."""
+
+    code = "NOT_SUPPORTED"
 
 
 class ConfigError(GitSyncError):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
+from packaging.version import InvalidVersion, Version
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
@@ -77,6 +78,21 @@ class Settings(BaseSettings):
         (), description="Folders from which credential references may read files, comma-separated."
     )
 
+    # the osmosis CLI
+    min_cli_version: str | None = Field(
+        None, description="Oldest osmosis CLI that is served, such as `0.3.8`; default: any."
+    )
+    advised_cli_version: str | None = Field(
+        None, description="osmosis CLI below which users are told to upgrade; default: none."
+    )
+    base_models: CommaList = Field(
+        ("Qwen/Qwen3.6-35B-A3B",),
+        description="Models that the executors can train, comma-separated.",
+    )
+    cli_token_days: int = Field(
+        90, ge=1, le=3650, description="Days a token from `osmosis auth login` lives."
+    )
+
     # when things happen
     poll_interval_s: float = Field(60.0, gt=0, description="Seconds between polls of a workspace.")
     embedded_compare_s: float = Field(
@@ -131,13 +147,26 @@ class Settings(BaseSettings):
     )
 
     @field_validator(
-        "trusted_proxies", "secret_keys", "allowed_hosts", "credential_dirs", mode="before"
+        "trusted_proxies",
+        "secret_keys",
+        "allowed_hosts",
+        "credential_dirs",
+        "base_models",
+        mode="before",
     )
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("min_cli_version", "advised_cli_version")
+    @classmethod
+    def _check_version(cls, value: str | None) -> str | None:
+        try:
+            return None if value is None else str(Version(value))
+        except InvalidVersion:
+            raise ValueError("must be a version such as 0.3.8") from None
 
     @field_validator("data_dir")
     @classmethod

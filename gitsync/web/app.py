@@ -19,11 +19,12 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gitsync import __version__
-from gitsync.errors import GitSyncError
+from gitsync.errors import GitSyncError, NotSupported
 from gitsync.instance import MIB, Instance
 from gitsync.store import DatabaseFailed, RowExists
-from gitsync.web import answers, api, health, hooks, login
+from gitsync.web import answers, api, cli_api, health, hooks, login
 from gitsync.web.auth import Waits
+from gitsync.web.cli_api.scope import WholeSegments
 from gitsync.web.githost import GitHost
 from gitsync.web.limits import BodyLimit, LastResort, SecurityHeaders
 from gitsync.web.shapes import Error
@@ -52,6 +53,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
     app.state.waits = Waits()
     app.state.git_host = GitHost(instance)
     app.include_router(api.router())
+    app.include_router(cli_api.router())
     app.include_router(hooks.router)
     app.include_router(health.router)
     app.include_router(login.router)
@@ -63,6 +65,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
 
     _install_errors(app)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.add_middleware(WholeSegments, prefix=cli_api.PREFIX + "/")
     app.add_middleware(LastResort)
     app.add_middleware(
         BodyLimit,
@@ -113,7 +116,7 @@ def _install_errors(app: FastAPI) -> None:
     @app.exception_handler(GitSyncError)
     async def known(request: Request, error: GitSyncError) -> JSONResponse:
         answer = error_response(error)
-        if answer.status_code >= 500:
+        if answer.status_code >= 500 and not isinstance(error, NotSupported):
             log.warning("request failed path=%s code=%s", request.url.path, error.code)
         return answer
 

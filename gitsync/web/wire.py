@@ -25,13 +25,27 @@ _STATUS: tuple[tuple[type[errors.GitSyncError], int], ...] = (
     (errors.Forbidden, 403),
     (errors.NotFound, 404),
     (errors.Conflict, 409),
+    (errors.UpgradeRequired, 426),
     (errors.LimitExceeded, 429),
+    (errors.NotSupported, 501),
     (failures.AddressRefused, 400),
     (CredentialUnreadable, 400),
     (failures.RepositoryBusy, 503),
     (failures.GitFailure, 502),
     (errors.ConfigError, 500),
 )
+
+
+_SHOWN_DETAILS = {
+    "field",
+    "issues",
+    "last_good",
+    "state",
+    "retry_after",
+    "status",  # of a client that is too old
+    "existing_dataset_id",
+    "platform_url",
+}
 
 
 def status_of(error: errors.GitSyncError) -> int:
@@ -51,11 +65,7 @@ def error_body(code: str, message: str, **more: Any) -> dict[str, Any]:
 def error_response(error: errors.GitSyncError) -> JSONResponse:
     """The answer for an error raised by a story or an owner."""
     status = status_of(error)
-    more = {
-        key: value
-        for key, value in error.details.items()
-        if key in {"field", "issues", "last_good", "state", "retry_after"}
-    }
+    more = {key: value for key, value in error.details.items() if key in _SHOWN_DETAILS}
     headers = {}
     if status in (429, 503) and "retry_after" in error.details:
         headers["Retry-After"] = str(max(1, round(float(error.details["retry_after"]))))

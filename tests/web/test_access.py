@@ -12,7 +12,7 @@ import httpx
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from gitsync.web import api
+from gitsync.web import api, cli_api
 from gitsync.web.app import create_app
 from tests.web.conftest import ROLES, people_of
 
@@ -154,7 +154,8 @@ def test_every_route_has_a_row(live):
         for method in found.methods or {"any"}
     }
     ours = {(method, api.PREFIX + path) for method, path in TABLE}
-    assert every == ours | set(OPEN) | {("any", "/git")}  # the Git host has tests of its own
+    osmosis = {(method, cli_api.PREFIX + path) for method, path in cli_api.routes()}
+    assert every == ours | set(OPEN) | osmosis | {("any", "/git")}  # both have tests of their own
 
 
 @pytest.mark.parametrize("route", OPEN, ids=" ".join)

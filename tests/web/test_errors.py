@@ -174,13 +174,16 @@ def _classes(kind: type) -> set[type]:
     return {kind} | {deeper for sub in kind.__subclasses__() for deeper in _classes(sub)}
 
 
+STATUSES = {400, 401, 403, 404, 409, 426, 429, 500, 501, 502, 503}
+
+
 def test_every_error_class_has_a_stable_code_and_a_status():
     assert auth and hooks
     for kind in _classes(GitSyncError):
         assert kind.code.isupper(), kind
         if kind.__module__.startswith(("gitsync.client", "gitsync.cli", "tests")):
             continue  # never raised in a server
-        assert wire.status_of(kind("x")) in {400, 401, 403, 404, 409, 429, 500, 502, 503}, kind
+        assert wire.status_of(kind("x")) in STATUSES, kind
 
 
 def test_text_from_repositories_is_escaped_in_errors():

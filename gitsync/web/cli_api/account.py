@@ -1,0 +1,90 @@
+"""Who am I, which workspaces are mine, and ending a token."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+
+from gitsync.errors import NotFound
+from gitsync.records import Role, Token, User, Workspace, WorkspaceState
+from gitsync.store import people, workspaces
+from gitsync.web import wire
+from gitsync.web.auth import CallerDep, InstanceDep, PersonDep
+from gitsync.web.cli_api.scope import CliRoute, has_scope, scope_of
+
+router = APIRouter(route_class=CliRoute)
+routers = (router,)
+_MANY = 200  # workspaces in one look at the rows
+
+
+def user_json(user: User) -> dict[str, Any]:
+    """A person as the CLI reads them."""
+    return {"id": user.id, "email": user.email, "name": user.name}
+
+
+def token_json(token: Token) -> dict[str, Any]:
+    """What `auth login` keeps of a token; without `expires_at` the CLI assumes 90 days."""
+    shown: dict[str, Any] = {"token_id": token.id}
+    if token.expires_at is not None:
+        shown["expires_at"] = wire.when(token.expires_at)
+    return shown
+
+
+@router.get("/verify")
+def verify(request: Request, caller: PersonDep) -> dict[str, Any]:
+    """The caller; with a scope header also the workspace it names."""
+    workspace = None
+    if has_scope(request):
+        scoped = scope_of(request, Role.READER)
+        workspace = {
+            "id": scoped.workspace.id,
+            "name": scoped.workspace.name,
+            "role": scoped.role.value,
+        }
+    assert caller.user is not None  # noqa: S101 - `PersonDep` saw to it
+    return {"user": user_json(caller.user), **token_json(caller.token), "workspace": workspace}
+
+
+@router.delete("/tokens/{token_id:segment}")
+def revoke(
+    token_id: Annotated[str, Path(max_length=200)], instance: InstanceDep, caller: PersonDep
+) -> dict[str, Any]:
+    """End a token of one's own."""
+    with instance.database.write() as db:
+        if token_id not in {token.id for token in people.list_tokens(db, caller.id)}:
+            raise NotFound("There is no such token.")
+        people.revoke_token(db, token_id, now=instance.now())
+    return {"revoked": True}
+
+
+def connected_repo(workspace: Workspace) -> dict[str, str] | None:
+    """The repository a workspace follows; None once it was disconnected."""
+    if workspace.state is WorkspaceState.DISCONNECTED:
+        return None
+    return {"repo_full_name": workspace.identity}
+
+
+@router.get("/workspaces")
+def list_workspaces(instance: InstanceDep, caller: CallerDep) -> dict[str, Any]:
+    """The caller's memberships, or the workspaces of a machine token."""
+    found: list[Workspace] = []
+    after: str | None = None
+    with instance.database.read() as db:
+        while True:
+            page = workspaces.list_workspaces(
+                db,
+                limit=_MANY,
+                after=after,
+                user_id=None if caller.token.role is not None else caller.id,
+                only=caller.token.workspaces if caller.token.role is not None else None,
+            )
+            found += page.items
+            after = page.next
+            if after is None:
+                break
+    return {
+        "workspaces": [
+            {"id": w.id, "name": w.name, "connected_repo": connected_repo(w)} for w in found
+        ]
+    }
