@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from gitsync.errors import Conflict, InvalidInput, NotFound
 from gitsync.records import Role, Token, User
 from gitsync.store.rows import Page, new_id, page_by_key, record
+from gitsync.store.secrets import drop_personal
 from gitsync.store.tables import login_links, memberships, token_workspaces, tokens, users
 
 TOKEN_PREFIX = "gs_"  # noqa: S105 - a prefix, not a secret
@@ -117,6 +118,7 @@ def disable_user(db: Connection, user_id: str, *, now: datetime) -> None:
         .where(tokens.c.user_id == user_id, tokens.c.revoked_at.is_(None))
         .values(revoked_at=now)
     )
+    drop_personal(db, user_id)
 
 
 def _active_admins(db: Connection) -> list[str]:
@@ -286,6 +288,7 @@ def remove_member(db: Connection, workspace_id: str, user_id: str) -> None:
     )
     if changed.rowcount == 0:
         raise NotFound("There is no such member.")
+    drop_personal(db, user_id, workspace_id)
 
 
 def _keep_an_owner(db: Connection, workspace_id: str, user_id: str) -> None:
