@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pygit2.enums import ObjectType
-
 from gitsync.errors import Conflict, GitSyncError, NotFound
 from gitsync.git.odb import ObjectStore
 from gitsync.git.write import Put, write_commit
@@ -59,7 +57,7 @@ def local_blobs(root: Path) -> ReadBlob:
         try:
             if store is None:
                 store = ObjectStore(_git_folder(root))
-            return store.read(blob, ObjectType.BLOB, limit=MAX_FILE_BYTES)
+            return store.read_blob(blob, limit=MAX_FILE_BYTES)
         except GitSyncError:
             return None
 

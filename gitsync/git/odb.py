@@ -77,6 +77,10 @@ class ObjectStore:
         data: bytes = self._try(oid, lambda odb: odb.read(pygit2.Oid(hex=oid)))[1]
         return data
 
+    def read_blob(self, oid: str, *, limit: int) -> bytes:
+        """The bytes of a blob of at most `limit` bytes."""
+        return self.read(oid, ObjectType.BLOB, limit=limit)
+
     def _try[T](self, oid: str, what: Callable[[pygit2.Odb], T]) -> T:
         for last in (False, True):
             try:

@@ -2,7 +2,7 @@
 
 Promise: the same arguments give the same commit, byte for byte; what is not changed keeps its
 object and mode; a branch is moved forward from its expected old tip or not at all, never forced,
-and no hook of ours runs.
+and no hook of ours runs. Objects are durable when their commit is returned.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pygit2
 from pygit2.enums import ObjectType
 
 from gitsync.errors import InvalidInput
@@ -20,9 +19,10 @@ from gitsync.git import child
 from gitsync.git.child import ChildLimits, Guard
 from gitsync.git.commits import is_ancestor, read_commit
 from gitsync.git.failure_text import failure
-from gitsync.git.failures import PushRefused, RefMoved, RepositoryCorrupt
+from gitsync.git.failures import PushRefused, RefMoved
 from gitsync.git.lock import RepoLock
 from gitsync.git.odb import ObjectStore, parse_tree
+from gitsync.git.packing import NewPack
 from gitsync.git.remote import Network, Remote, access, is_ref
 from gitsync.model import ZERO_SHA, Sha, Signature
 from gitsync.text import printable, storable
@@ -53,19 +53,22 @@ def write_commit(
     """Write one commit on top of `base` and return its sha; None in `changes` deletes a path.
 
     A folder is deleted with everything in it. A file never silently replaces a folder, nor a folder
-    a file: delete the old path in the same changes. No ref is moved.
+    a file: delete the old path in the same changes. No ref is moved. The caller holds the
+    repository's lock, or nobody else knows of the repository yet.
     """
-    store = ObjectStore(repo)
+    store, pack = ObjectStore(repo), NewPack(repo)
     root = read_commit(repo, base, store=store).tree if base else None
     plan = _Folder()
     for path, put in changes.items():
         plan.add(path, _segments(path), put)
-    tree = _write_tree(store, root, plan, "") or _write(store, ObjectType.TREE, b"")
+    tree = _write_tree(store, pack, root, plan, "") or pack.add(ObjectType.TREE, b"")
     who = committer or author
     text = storable(message).strip("\n") + "\n"
     lines = [f"tree {tree}", *([f"parent {base}"] if base else [])]
     lines += [f"author {_person(author)}", f"committer {_person(who)}", "", text]
-    return Sha(_write(store, ObjectType.COMMIT, "\n".join(lines).encode()))
+    sha = Sha(pack.add(ObjectType.COMMIT, "\n".join(lines).encode()))
+    pack.store()
+    return sha
 
 
 def _segments(path: str) -> list[str]:
@@ -107,7 +110,9 @@ class _Folder:
         return bool(self.put) or any(f.writes for f in self.inner.values())
 
 
-def _write_tree(store: ObjectStore, old: str | None, plan: _Folder, at: str) -> str | None:
+def _write_tree(
+    store: ObjectStore, pack: NewPack, old: str | None, plan: _Folder, at: str
+) -> str | None:
     """The new tree of one folder; None if nothing is left in it."""
     entries: dict[str, Entry] = {}
     if old is not None:
@@ -121,7 +126,7 @@ def _write_tree(store: ObjectStore, old: str | None, plan: _Folder, at: str) -> 
             if not inner.writes:
                 continue
             raise InvalidInput(f"{at + name!r} is a file, not a folder.", field="path")
-        below = _write_tree(store, there.oid if there else None, inner, f"{at}{name}/")
+        below = _write_tree(store, pack, there.oid if there else None, inner, f"{at}{name}/")
         if below is None:
             entries.pop(name, None)
         else:
@@ -130,7 +135,7 @@ def _write_tree(store: ObjectStore, old: str | None, plan: _Folder, at: str) -> 
         there = entries.get(name)
         if there is not None and there.kind is Kind.FOLDER:
             raise InvalidInput(f"{at + name!r} is a folder, not a file.", field="path")
-        oid = _write(store, ObjectType.BLOB, put.content)
+        oid = pack.add(ObjectType.BLOB, put.content)
         entries[name] = Entry(name, put.kind, oid, int(put.kind.value, 8))
     if not entries:
         return None
@@ -138,7 +143,7 @@ def _write_tree(store: ObjectStore, old: str | None, plan: _Folder, at: str) -> 
         b"%o %s\0%s" % (e.mode, _raw(e.name), bytes.fromhex(e.oid or ""))
         for e in sorted(entries.values(), key=_order)
     ]
-    return _write(store, ObjectType.TREE, b"".join(rows))
+    return pack.add(ObjectType.TREE, b"".join(rows))
 
 
 def _raw(name: str) -> bytes:
@@ -147,13 +152,6 @@ def _raw(name: str) -> bytes:
 
 def _order(entry: Entry) -> bytes:
     return _raw(entry.name) + (b"/" if entry.kind is Kind.FOLDER else b"")
-
-
-def _write(store: ObjectStore, kind: ObjectType, data: bytes) -> str:
-    try:
-        return str(store.repository.odb.write(kind, data))
-    except (pygit2.GitError, OSError) as e:
-        raise RepositoryCorrupt(f"{store.path.name} cannot be written to.") from e
 
 
 def _person(who: Signature) -> str:
