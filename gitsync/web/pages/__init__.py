@@ -1,0 +1,1 @@
+"""The dashboard: pages made on the server, live through events, complete without script."""

@@ -1,0 +1,110 @@
+// The few things a page cannot do by itself: copy, keep times fresh, follow events.
+"use strict";
+(() => {
+  // -- copy buttons: there only with script ---------------------------------------------------
+  const prepare = (root) => {
+    for (const button of root.querySelectorAll("button[data-copy][hidden]")) button.hidden = false;
+  };
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("button[data-copy]");
+    if (!button) return;
+    const text = document.getElementById(button.dataset.copy)?.textContent ?? "";
+    const said = button.querySelector("span");
+    const before = said.textContent;
+    try {
+      await navigator.clipboard.writeText(text.trim());
+      said.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
+      said.textContent = "Press Ctrl+C";
+    }
+    setTimeout(() => { said.textContent = before; }, 1600);
+  });
+
+  // -- times ----------------------------------------------------------------------------------
+  const UNITS = [[31536000, "y"], [2592000, "mo"], [86400, "d"], [3600, "h"], [60, "min"]];
+  const ago = (seconds) => {
+    const size = Math.abs(seconds);
+    const unit = UNITS.find(([most]) => size >= most);
+    if (!unit && seconds > -5 && seconds < 5) return "just now";
+    const text = unit ? `${Math.floor(size / unit[0])} ${unit[1]}` : `${size} s`;
+    return seconds < -5 ? `in ${text}` : `${text} ago`;
+  };
+  const freshen = () => {
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const text = ago(Math.round((Date.now() - Date.parse(time.dateTime)) / 1000));
+      if (time.textContent !== text) time.textContent = text;
+    }
+  };
+  setInterval(freshen, 15000);
+
+  // -- a menu closes when one looks elsewhere ---------------------------------------------------
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]"))
+      if (!menu.contains(event.target)) menu.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+    if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
+
+  // -- events: each one makes htmx fetch the page anew and change what differs ------------------
+  const main = document.querySelector("main[data-live]");
+  let source = null, last = Number(main?.dataset.last ?? 0), pause = 1000, timer = 0, shown = 0;
+  const tell = (state) => {
+    for (const feed of document.querySelectorAll(".feed")) {
+      feed.dataset.state = state;
+      feed.querySelector("span").textContent = state === "on" ? "Live" : "Connecting";
+    }
+  };
+  const refresh = () => {
+    if (timer) return;
+    timer = setTimeout(() => {
+      timer = 0;
+      shown = performance.now();
+      htmx.trigger(main, "live");
+    }, Math.max(15, 300 - (performance.now() - shown)));
+  };
+  const open = () => {
+    if (source || document.hidden) return;
+    source = new EventSource(`${main.dataset.live}${main.dataset.live.includes("?") ? "&" : "?"}after=${last}`);
+    source.onopen = () => { pause = 1000; tell("on"); };
+    source.onerror = () => {
+      tell("off");
+      if (source?.readyState !== EventSource.CLOSED) return; // the browser connects again by itself
+      source = null;
+      setTimeout(open, pause);
+      pause = Math.min(pause * 2, 60000);
+    };
+    source.onmessage = (event) => {
+      last = Number(event.lastEventId);
+      document.dispatchEvent(new CustomEvent("gitsync:event", { detail: JSON.parse(event.data) }));
+      refresh();
+    };
+    source.addEventListener("reset", (event) => {
+      last = Number(event.lastEventId);
+      if (sessionStorage.getItem("reset") === event.lastEventId) { refresh(); return; }
+      sessionStorage.setItem("reset", event.lastEventId);
+      location.reload();
+    });
+  };
+  const close = () => { source?.close(); source = null; };
+  // a hidden page gives its connection back: browsers allow six per server
+  document.addEventListener("visibilitychange", () => {
+    if (!main) return;
+    if (document.hidden) close(); else open();
+  });
+  addEventListener("pagehide", close);
+  // an answer without the part that is wanted (a proxy's error, say) changes nothing
+  document.addEventListener("htmx:before:swap", (event) => {
+    const answer = event.detail?.ctx?.response;
+    if (answer && answer.status >= 400) event.preventDefault();
+  });
+  document.addEventListener("htmx:after:swap", () => {
+    prepare(document);
+    if (source) tell(source.readyState === EventSource.OPEN ? "on" : "off");
+  });
+
+  prepare(document);
+  if (main) open();
+})();
