@@ -40,7 +40,11 @@ def check_path(path: str) -> str:
     reason = None
     if not path or any(part in {"", ".", ".."} for part in parts):
         reason = "it is empty, absolute or has empty, '.' or '..' components"
-    elif "\\" in path or any(unicodedata.category(c) in {"Cc", "Cs"} for c in path):
+    elif "\\" in path or (
+        # most paths are plain: nothing else costs as much here
+        not (path.isascii() and path.isprintable())
+        and any(unicodedata.category(c) in {"Cc", "Cs"} for c in path)
+    ):
         reason = "it has a backslash, a control character or undecodable bytes"
     elif any(is_git_name(part) for part in parts):
         reason = "it lies in Git's own folder"

@@ -101,6 +101,7 @@ def _match_parts(pattern: Sequence[str], path: Sequence[str]) -> bool:
     return len(path) in reach
 
 
+@lru_cache(maxsize=16_384)
 def _match_name(pattern: str, name: str) -> bool:
     """One component: `*`, `?`, `[...]` and `\\`; two pointers, no backtracking tree."""
     if not _SPECIAL.intersection(pattern):

@@ -258,13 +258,20 @@ class Draft:
     def _gitignore(self, folder: str) -> Globs:
         if folder not in self._ignores:
             path = f"{folder}/.gitignore" if folder else ".gitignore"
-            overlay = OverlayTree(self.tree, self._changes)
-            entry = overlay.entry(path)
-            text = ""
-            if entry is not None and entry.is_file and overlay.size(path) <= _MAX_IGNORE_BYTES:
-                text = overlay.read(path, limit=_MAX_IGNORE_BYTES).decode("utf-8", "replace")
+            data = self._planned_file(path)
+            text = data.decode("utf-8", "replace") if len(data) <= _MAX_IGNORE_BYTES else ""
             self._ignores[folder] = Globs.parse(text.splitlines())
         return self._ignores[folder]
+
+    def _planned_file(self, path: str) -> bytes:
+        """What a regular file will hold; empty if there will be none, or a very large one."""
+        if path in self._changes:
+            kind, data = self._changes[path]
+            return b"" if data is None or kind is Kind.LINK else data
+        entry = self.tree.entry(path)
+        if entry is None or not entry.is_file or self.tree.size(path) > _MAX_IGNORE_BYTES:
+            return b""
+        return self.tree.read(path, limit=_MAX_IGNORE_BYTES)
 
     def finish(self, summary: str, lock: Lock, *, all_or_nothing: bool) -> Plan:
         """The plan; with `all_or_nothing` a single conflict means that nothing changes."""
