@@ -11,7 +11,7 @@ import secrets
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from gitsync.artifacts.bucket import StoreUnavailable
@@ -94,12 +94,13 @@ def create_workspace(
         remote = Remote.parse(clone_url, credential=_opened(instance, credential, stored))
         instance.network.policy.check_scheme(remote.scheme)
         clone_url = remote.url
-    who, warnings = _identity(name, identity, remote)
+    who, warnings = chosen_identity(name, identity, remote)
     webhook_secret = secrets.token_hex(32)
     now = instance.now()
     with instance.database.write() as db:
-        workspace = workspaces.add_workspace(
+        workspace = enroll(
             db,
+            instance,
             name=name,
             identity=who,
             provider=provider,
@@ -107,20 +108,15 @@ def create_workspace(
             watch=watch,
             chosen_branch=chosen,
             created_by=created_by,
-            settings={},
-            next_poll_at=None if is_embedded else now + triggers.poll_pause(instance, 0),
+            webhook_secret=webhook_secret,
             now=now,
         )
         if stored is not None:
             _put(db, instance, workspace.id, stored)
-        _add_webhook_secret(db, instance, workspace.id, webhook_secret)
-        if created_by is not None:
-            people.set_member(db, workspace.id, created_by, Role.OWNER, now=now)
         sync_id = syncs.add_sync(
             db, workspace.id, trigger=Trigger.CONNECT, now=now, requested_by=created_by
         )
         turns.bump(db, workspace.id)
-        _tell(db, instance, workspace.id, "workspace.created")
         workspace = workspaces.get_workspace(db, workspace.id)
     if is_embedded:
         create_repository(instance.repository_of(workspace.id, is_embedded=True))
@@ -128,9 +124,46 @@ def create_workspace(
     return Created(workspace, sync_id, webhook_secret, public_key, warnings)
 
 
-def _identity(
-    name: str, identity: str | None, remote: Remote | None
+def enroll(
+    db: Connection,
+    instance: Instance,
+    *,
+    name: str,
+    identity: Identity,
+    provider: str,
+    clone_url: str | None,
+    watch: str,
+    chosen_branch: str | None,
+    created_by: str | None,
+    webhook_secret: str,
+    now: datetime,
+) -> Workspace:
+    """The rows of a new workspace: name, identity, webhook secret, owner. No look is asked for."""
+    next_poll_at = None if provider == "embedded" else now + triggers.poll_pause(instance, 0)
+    workspace = workspaces.add_workspace(
+        db,
+        name=name,
+        identity=identity,
+        provider=provider,
+        clone_url=clone_url,
+        watch=watch,
+        chosen_branch=chosen_branch,
+        created_by=created_by,
+        settings={},
+        next_poll_at=next_poll_at,
+        now=now,
+    )
+    _add_webhook_secret(db, instance, workspace.id, webhook_secret)
+    if created_by is not None:
+        people.set_member(db, workspace.id, created_by, Role.OWNER, now=now)
+    _tell(db, instance, workspace.id, "workspace.created")
+    return workspace
+
+
+def chosen_identity(
+    name: str, identity: str | None, remote: Remote | None = None
 ) -> tuple[Identity, tuple[str, ...]]:
+    """What a new workspace is called by clients, with warnings for whoever chose it."""
     is_github = remote is not None and remote.host == "github.com"
     if identity is None:
         if remote is not None and is_github:

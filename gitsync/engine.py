@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from gitsync import upkeep
+from gitsync import bootstrap, upkeep
 from gitsync.instance import Instance
 from gitsync.store import objects as stored
 from gitsync.store import syncs, turns
@@ -22,6 +22,7 @@ from gitsync.sync.turn import run_turn
 
 log = logging.getLogger(__name__)
 
+JOBS = (("bootstraps", 5.0, bootstrap.resume), *upkeep.JOBS)
 _HEARTBEATS_PER_LEASE = 4
 _IDLE_S = 1.0  # the longest sleep of the scheduler
 _STOP_S = 10.0
@@ -170,15 +171,19 @@ class EmbeddedEngine:
 
     def _keep_up(self) -> None:
         last: dict[str, float] = {}
+        self._do("bootstraps", bootstrap.resume)
         while not self._stop.wait(5.0):
-            for name, seconds, job in upkeep.JOBS:
+            for name, seconds, job in JOBS:
                 if self._stop.is_set() or time.monotonic() - last.get(name, 0.0) < seconds:
                     continue
                 last[name] = time.monotonic()
-                try:
-                    job(self._instance)
-                except Exception:
-                    log.exception("upkeep failed job=%s", name)
+                self._do(name, job)
+
+    def _do(self, name: str, job: Callable[[Instance], object]) -> None:
+        try:
+            job(self._instance)
+        except Exception:
+            log.exception("upkeep failed job=%s", name)
 
     def stop(self) -> None:
         """Running turns get ten seconds, then their git children are ended (decision 25)."""

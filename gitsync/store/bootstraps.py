@@ -126,6 +126,16 @@ def advance(db: Connection, workspace_id: str, state: str, *, now: datetime, **v
     return changed.rowcount == 1
 
 
+def any_open(db: Connection) -> bool:
+    """True if something is being made, or was left half made."""
+    return (
+        db.execute(
+            sa.select(bootstraps.c.workspace_id).where(bootstraps.c.state.in_(_OPEN)).limit(1)
+        ).first()
+        is not None
+    )
+
+
 def claim(db: Connection, *, boot: str, stale: datetime, alone: bool, now: datetime) -> list[str]:
     """Workspaces whose making nobody goes on with: take them, each with one attempt more.
 

@@ -16,18 +16,12 @@ import anyio.to_thread
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from gitsync.errors import Conflict, GitSyncError, InvalidInput
+from gitsync.errors import Conflict, GitSyncError, IdempotencyMismatch, InvalidInput
 from gitsync.instance import Instance
 from gitsync.store import RowExists, objects
 from gitsync.web.auth import authenticate, instance_of, known_caller
 
 KEPT = timedelta(hours=24)
-
-
-class IdempotencyMismatch(Conflict):
-    """The key was used with another body."""
-
-    code = "IDEMPOTENCY_MISMATCH"
 
 
 class InProgress(Conflict):

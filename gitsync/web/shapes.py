@@ -160,6 +160,10 @@ class CreatedWorkspace(Workspace):
     sync_id: int
     public_key: str | None = Field(description="Public half of a generated SSH key.")
     warnings: list[str]
+    clone_command: str = Field(description="What to type to get a working copy.")
+    commit_sha: ShaText | None = Field(
+        None, description="The first commit, if the workspace was made from the template."
+    )
 
 
 class SyncAsked(Shape):

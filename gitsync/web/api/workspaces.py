@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
-from pydantic import Field
+from fastapi import APIRouter, Query, Request
+from pydantic import Field, StrictBool, StrictInt
 
-from gitsync import connect
-from gitsync.errors import Forbidden, NotFound
+from gitsync import bootstrap, connect
+from gitsync.bootstrap import Wanted
+from gitsync.errors import Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
 from gitsync.records import Role, Workspace
 from gitsync.store import Page, people, turns, workspaces
@@ -17,6 +18,7 @@ from gitsync.sync import triggers
 from gitsync.web import shapes, wire
 from gitsync.web.auth import (
     AdminOf,
+    Caller,
     CallerDep,
     InstanceDep,
     OwnerOf,
@@ -52,8 +54,30 @@ class ConnectBody(Body):
     credential: CredentialBody | None = None
 
 
+class TemplateBody(Body):
+    """What the first commit holds: the workspace template with these starters and skills."""
+
+    starters: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=50)
+    skills: list[Annotated[str, Field(max_length=100)]] | None = Field(
+        None, max_length=50, description="Default: the standard ones."
+    )
+    parameters: dict[
+        Annotated[str, Field(max_length=100)],
+        StrictBool | StrictInt | Annotated[str, Field(max_length=2_000)],
+    ] = Field(
+        default={},
+        max_length=100,
+        description="Of the workspace and of the starters; each goes to those that declare it.",
+    )
+
+    def wanted(self) -> Wanted:
+        """As the story wants it."""
+        skills = None if self.skills is None else tuple(self.skills)
+        return Wanted(tuple(self.starters), skills, self.parameters)
+
+
 class CreateBody(Body):
-    """A new workspace."""
+    """A new workspace: empty, made from the template, or connected to what there is."""
 
     model_config = example(
         {
@@ -64,6 +88,11 @@ class CreateBody(Body):
                 "credential": {"kind": "token", "secret": "github_pat_…"},
             },
         },
+        {
+            "name": "Chess team",
+            "identity": "chess--local/rollouts",
+            "create": {"starters": ["minimal-local"], "skills": ["create-rollouts"]},
+        },
         {"name": "Chess team", "identity": "chess--local/rollouts"},
     )
 
@@ -71,6 +100,7 @@ class CreateBody(Body):
     identity: str | None = Field(None, max_length=140)
     provider: Literal["embedded", "github", "generic"] = "embedded"
     connect: ConnectBody | None = None
+    create: TemplateBody | None = None
     default_branch: str | None = Field(None, max_length=1_000)
     watch: Literal["default", "all"] = "default"
 
@@ -153,8 +183,16 @@ def list_workspaces(
 
 
 @router.post("/workspaces", status_code=201, response_model=shapes.CreatedWorkspace)
-def create(body: CreateBody, instance: InstanceDep, caller: PersonDep) -> dict[str, Any]:
-    """Create a workspace on the embedded host, or connect an existing repository."""
+def create(
+    body: CreateBody, instance: InstanceDep, caller: PersonDep, request: Request
+) -> dict[str, Any]:
+    """Create a workspace on the embedded host, or connect an existing repository.
+
+    With `create` its first commit is made from the template. A server that dies meanwhile goes on
+    when it starts again, and so does the same request with the same `Idempotency-Key`.
+    """
+    if body.create is not None:
+        return _from_template(body, body.create, instance, caller, request)
     created = connect.create_workspace(
         instance,
         name=body.name,
@@ -168,6 +206,34 @@ def create(body: CreateBody, instance: InstanceDep, caller: PersonDep) -> dict[s
         watch=body.watch,
         created_by=caller.id,
     )
+    return _created(instance, created)
+
+
+def _from_template(
+    body: CreateBody, wanted: TemplateBody, instance: Instance, caller: Caller, request: Request
+) -> dict[str, Any]:
+    if body.connect is not None or body.provider != "embedded":
+        raise InvalidInput(
+            "Only a repository on the embedded host is made from the template. Connect yours "
+            "without `create`, then add what it misses with `gitsync template adopt`.",
+            field="create",
+        )
+    if caller.user is None:
+        raise Forbidden("A machine token cannot do this; use the token of a person.")
+    born = bootstrap.create_workspace(
+        instance,
+        name=body.name,
+        identity=body.identity,
+        wanted=wanted.wanted(),
+        default_branch=body.default_branch,
+        watch=body.watch,
+        creator=caller.user,
+        request_key=request.headers.get("idempotency-key"),
+    )
+    return _created(instance, born.created, commit_sha=born.commit_sha)
+
+
+def _created(instance: Instance, created: connect.Created, **more: Any) -> dict[str, Any]:
     workspace = created.workspace
     return shown(
         instance,
@@ -176,6 +242,8 @@ def create(body: CreateBody, instance: InstanceDep, caller: PersonDep) -> dict[s
         webhook={"url": webhook_url(instance, workspace), "secret": created.webhook_secret},
         public_key=created.public_key,
         warnings=list(created.warnings),
+        clone_command=f"gitsync clone {workspace.identity} --server {instance.settings.url}",
+        **more,
     )
 
 
