@@ -140,6 +140,34 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A signed-in browser, without its secret."""
+
+    id: str
+    user_id: str
+    how: str  # link, password
+    agent: str
+    address: str
+    created_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLogin:
+    """A device that asks for a token; what it says of itself is text from outside."""
+
+    device_name: str
+    agent: str
+    address: str
+    created_at: datetime
+    expires_at: datetime
+    state: str
+    user_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """A team space that follows one repository. Branch names are full refs."""
 

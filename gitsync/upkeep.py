@@ -18,7 +18,7 @@ from gitsync.git.lock import RepoLock
 from gitsync.git.mirror import Mirror
 from gitsync.instance import Instance
 from gitsync.model import Sha
-from gitsync.store import events, objects, syncs, versions, workspaces
+from gitsync.store import devices, events, objects, sessions, syncs, versions, workspaces
 from gitsync.sync.objects import child_guard, is_usable, repository_of
 from gitsync.sync.publish import publish_one
 
@@ -31,7 +31,7 @@ BATCH = 50
 
 
 def forget_old_rows(instance: Instance) -> dict[str, int]:
-    """Drop deliveries, events and idempotency keys past their retention."""
+    """Drop deliveries, events, idempotency keys and ended sessions past their retention."""
     now, settings = instance.now(), instance.settings
     with instance.database.write() as db:
         return {
@@ -42,6 +42,8 @@ def forget_old_rows(instance: Instance) -> dict[str, int]:
                 db, before=now - timedelta(days=settings.keep_events_days)
             ),
             "idempotency": objects.drop_idempotent(db, before=now - GRACE),
+            "sessions": sessions.drop_sessions(db, before=now - GRACE),
+            "device_logins": devices.drop_device_logins(db, before=now - GRACE),
         }
 
 

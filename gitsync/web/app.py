@@ -22,11 +22,12 @@ from gitsync import __version__
 from gitsync.errors import GitSyncError, NotSupported
 from gitsync.instance import MIB, Instance
 from gitsync.store import DatabaseFailed, RowExists
-from gitsync.web import answers, api, cli_api, health, hooks, login
+from gitsync.web import answers, api, cli_api, health, hooks, login, session
 from gitsync.web.auth import Waits
 from gitsync.web.cli_api.scope import WholeSegments
 from gitsync.web.githost import GitHost
 from gitsync.web.limits import BodyLimit, LastResort, SecurityHeaders
+from gitsync.web.rates import Rates
 from gitsync.web.shapes import Error
 from gitsync.web.wire import error_body, error_response
 
@@ -51,6 +52,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
     app.state.instance = instance
     app.state.running = running
     app.state.waits = Waits()
+    app.state.rates = Rates()
     app.state.git_host = GitHost(instance)
     app.include_router(api.router())
     app.include_router(cli_api.router())
@@ -64,6 +66,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
         return RedirectResponse("/healthz", status_code=307)
 
     _install_errors(app)
+    session.install(app)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(WholeSegments, prefix=cli_api.PREFIX + "/")
     app.add_middleware(LastResort)

@@ -336,6 +336,30 @@ def upgrade() -> None:
         batch_op.create_index("ix_deliveries_workspace_id_id", ["workspace_id", "id"], unique=False)
 
     op.create_table(
+        "device_logins",
+        sa.Column("device_hash", sa.String(length=64), nullable=False),
+        sa.Column("user_code_hash", sa.String(length=64), nullable=False),
+        sa.Column("device_name", sa.String(length=200), nullable=False),
+        sa.Column("agent", sa.String(length=300), nullable=False),
+        sa.Column("address", sa.String(length=80), nullable=False),
+        sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("expires_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("interval_s", sa.Integer(), nullable=False),
+        sa.Column("polled_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.Column("state", sa.String(length=20), nullable=False),
+        sa.Column("user_id", sa.String(length=40), nullable=True),
+        sa.Column("decided_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["user_id"], ["users.id"], name=op.f("fk_device_logins_user_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("device_hash", name=op.f("pk_device_logins")),
+        sa.UniqueConstraint("user_code_hash", name=op.f("uq_device_logins_user_code_hash")),
+    )
+    with op.batch_alter_table("device_logins", schema=None) as batch_op:
+        batch_op.create_index("ix_device_logins_expires_at", ["expires_at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_device_logins_user_id"), ["user_id"], unique=False)
+
+    op.create_table(
         "jobs",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("workspace_id", sa.String(length=40), nullable=False),
@@ -445,6 +469,28 @@ def upgrade() -> None:
             "workspace_id", "owner", "name", name=op.f("uq_secrets_workspace_id_owner_name")
         ),
     )
+    op.create_table(
+        "sessions",
+        sa.Column("id", sa.String(length=40), nullable=False),
+        sa.Column("secret_hash", sa.String(length=64), nullable=False),
+        sa.Column("user_id", sa.String(length=40), nullable=False),
+        sa.Column("how", sa.String(length=20), nullable=False),
+        sa.Column("agent", sa.String(length=300), nullable=False),
+        sa.Column("address", sa.String(length=80), nullable=False),
+        sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("seen_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("expires_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.Column("revoked_at", gitsync.store.tables.Moment(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["user_id"], ["users.id"], name=op.f("fk_sessions_user_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_sessions")),
+        sa.UniqueConstraint("secret_hash", name=op.f("uq_sessions_secret_hash")),
+    )
+    with op.batch_alter_table("sessions", schema=None) as batch_op:
+        batch_op.create_index("ix_sessions_expires_at", ["expires_at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_sessions_user_id"), ["user_id"], unique=False)
+
     op.create_table(
         "syncs",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
