@@ -42,6 +42,7 @@ class Instance:
     sealer: Sealer
     bucket: Bucket
     pool: Pool
+    data_pool: Pool  # for data sets, so that a large one does not hold up pushes
     network: Network
     signals: Signals
     boot: str
@@ -49,6 +50,7 @@ class Instance:
     at: Callable[[str], None] = _no_point
     now: Callable[[], datetime] = utc_now
     wake: Waker = field(default_factory=Waker)
+    data_ready: threading.Event = field(default_factory=threading.Event)  # one waits to be checked
 
     @property
     def repos(self) -> Path:
@@ -59,6 +61,11 @@ class Instance:
     def mirrors(self) -> Path:
         """Mirrors of external remotes: caches."""
         return self.settings.data_dir / "mirrors"
+
+    @property
+    def uploads(self) -> Path:
+        """Parts of data sets that are on their way, a folder each; with a local store only."""
+        return self.settings.data_dir / "uploads"
 
     @property
     def staging(self) -> Path:
@@ -76,6 +83,7 @@ class Instance:
         """End the worker processes and close the database."""
         self.stopping.set()
         self.pool.close()
+        self.data_pool.close()
         self.database.close()
         shutil.rmtree(self.staging, ignore_errors=True)
 
@@ -87,7 +95,7 @@ class DataFolder:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for name in ("repos", "mirrors", "staging"):
+            for name in ("repos", "mirrors", "staging", "uploads"):
                 (path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as e:
             raise ConfigError(
@@ -180,6 +188,13 @@ def open_instance(
         memory_bytes=settings.check_memory_mb * MIB,
         deadline_s=settings.check_deadline_s,
     )
+    data_pool = Pool(
+        processes=1,
+        memory_bytes=settings.check_memory_mb * MIB,
+        deadline_s=settings.dataset_deadline_s,
+        subject="the data set",
+        deadline_setting="GITSYNC_DATASET_DEADLINE_S",
+    )
     boot = new_id("boot")
     (settings.data_dir / "staging" / boot).mkdir(mode=0o700)
     return Instance(
@@ -188,6 +203,7 @@ def open_instance(
         sealer=sealer,
         bucket=bucket,
         pool=pool,
+        data_pool=data_pool,
         network=network,
         signals=signals,
         boot=boot,

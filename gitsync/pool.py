@@ -56,9 +56,18 @@ class PoolUnavailable(GitSyncError):
 class Pool:
     """Runs plain functions of plain arguments in worker processes."""
 
-    def __init__(self, *, processes: int, memory_bytes: int, deadline_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        processes: int,
+        memory_bytes: int,
+        deadline_s: float,
+        subject: str = "the commit",
+        deadline_setting: str = "GITSYNC_CHECK_DEADLINE_S",
+    ) -> None:
         self._processes, self._memory_bytes = processes, memory_bytes
         self._deadline_s = deadline_s
+        self._subject, self._deadline_setting = subject, deadline_setting
         self._lock = threading.Lock()
         self._is_closed = False
         self._pool = self._make()
@@ -82,18 +91,18 @@ class Pool:
             return future.result(timeout=self._deadline_s * 4 + 60)
         except (TimeoutError, FutureTimeout) as e:
             raise JobFailed(
-                f"Reading the commit took longer than {self._deadline_s:g} s "
-                "(GITSYNC_CHECK_DEADLINE_S).",
+                f"Reading {self._subject} took longer than {self._deadline_s:g} s "
+                f"({self._deadline_setting}).",
                 reason="deadline",
             ) from e
         except MemoryError as e:
             raise JobFailed(
-                "Reading the commit took more memory than GITSYNC_CHECK_MEMORY_MB allows.",
+                f"Reading {self._subject} took more memory than GITSYNC_CHECK_MEMORY_MB allows.",
                 reason="memory",
             ) from e
         except ProcessExpired as e:
             raise JobFailed(
-                "The process that read the commit died; something in it breaks the checker.",
+                f"The process that read {self._subject} died; something in it breaks the checker.",
                 reason="died",
             ) from e
         except (RuntimeError, CancelledError) as e:

@@ -130,9 +130,20 @@ class Settings(BaseSettings):
     max_blob_mb: int = Field(256, ge=1, description="Largest single file outside `data/`.")
     max_webhook_mb: int = Field(25, ge=1, description="Largest webhook body.")
     max_body_mb: int = Field(4, ge=1, description="Largest API request body.")
+    max_dataset_mb: int = Field(5 * KIB, ge=1, le=5 * KIB, description="Largest data set.")
+    max_datasets_mb: int = Field(
+        100 * KIB, ge=1, description="All data sets of a workspace with their older contents."
+    )
+    upload_part_mb: int = Field(
+        64, ge=1, le=5 * KIB, description="Data sets larger than this are uploaded in such parts."
+    )
+    dataset_deadline_s: float = Field(900.0, gt=0, description="Longest check of one data set.")
     max_git_children: int = Field(32, ge=1, description="Concurrent pushes and clones served.")
 
     # retention
+    keep_replaced_datasets_days: int = Field(
+        30, ge=1, description="Days the content of a replaced data set is kept."
+    )
     keep_deliveries_days: int = Field(30, ge=7, description="Days a delivery stays in the log.")
     keep_events_days: int = Field(7, ge=1, description="Days an event can be replayed.")
     keep_versions_days: int | None = Field(

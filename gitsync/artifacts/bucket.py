@@ -10,7 +10,9 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import obstore
 from obstore.exceptions import NotFoundError
@@ -43,6 +45,16 @@ def artifact_key(digest: str) -> str:
 def pack_key(workspace_id: str, name: str) -> str:
     """The key of an incremental pack."""
     return f"packs/{workspace_id}/{name}.pack"
+
+
+def dataset_key(workspace_id: str, dataset_id: str, format: str) -> str:
+    """The key of a data set's content."""
+    return f"datasets/{workspace_id}/{dataset_id}.{format}"
+
+
+def upload_key(dataset_id: str, number: int) -> str:
+    """The key of one part of an upload that goes straight to a remote store."""
+    return f"uploads/{dataset_id}/{number:05d}"
 
 
 def _part(start: int, length: int | None) -> obstore.GetOptions:
@@ -114,6 +126,20 @@ class Bucket:
         except (OSError, ValueError, obstore.exceptions.BaseError) as e:
             raise ConfigError(f"The artifact store {url} cannot be opened: {e}") from e
 
+    @property
+    def is_local(self) -> bool:
+        """True for a folder: nobody but us can put something there."""
+        return self._root is not None
+
+    def sign(self, method: Literal["GET", "PUT"], key: str, *, life: timedelta) -> str:
+        """A URL of a remote store that does this one thing with one object, for a while."""
+        if isinstance(self._store, LocalStore):
+            raise ConfigError("A local artifact store signs no URLs.")
+        try:
+            return obstore.sign(self._store, method, key, life)
+        except obstore.exceptions.BaseError as e:
+            raise StoreUnavailable(f"The artifact store failed: {type(e).__name__}.") from e
+
     def put_file(self, key: str, path: Path) -> None:
         """Store a file, replacing what is there."""
         try:
@@ -140,6 +166,16 @@ class Bucket:
             return None
         except obstore.exceptions.BaseError as e:
             raise StoreUnavailable(f"The artifact store failed: {type(e).__name__}.") from e
+
+    def etag(self, key: str) -> tuple[str, int] | None:
+        """What a remote store calls an object's content, and its bytes; None if it is not there."""
+        try:
+            found = obstore.head(self._store, key)
+        except (NotFoundError, FileNotFoundError):
+            return None
+        except obstore.exceptions.BaseError as e:
+            raise StoreUnavailable(f"The artifact store failed: {type(e).__name__}.") from e
+        return (found["e_tag"] or "").strip('"'), int(found["size"])
 
     def pieces(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """The bytes of an object, or a part of it."""

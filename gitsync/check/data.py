@@ -83,6 +83,13 @@ def _check(files: Files, file: FileAt) -> tuple[Finding, ...]:
 
 def check_rows(path: str, pieces: Iterable[bytes], suffix: str) -> tuple[Finding, ...]:
     """Findings of one JSONL or CSV file given in pieces."""
+    return examine_rows(path, pieces, suffix)[0]
+
+
+def examine_rows(
+    path: str, pieces: Iterable[bytes], suffix: str
+) -> tuple[tuple[Finding, ...], int]:
+    """The same, and how many rows there are."""
     lines = Lines(pieces)
     rows = JsonRows() if suffix == "jsonl" else CsvRows()
     notes = Notes()
@@ -94,23 +101,21 @@ def check_rows(path: str, pieces: Iterable[bytes], suffix: str) -> tuple[Finding
         notes.add(Note("csv-syntax", lines.number, f"The CSV cannot be read: {printable(str(e))}."))
         lines.drain()
     if lines.starts_with_bom:
-        return (
-            finding(
-                "data-bom",
-                path,
-                "The file starts with a byte order mark, which is taken for data. Save it as "
-                "UTF-8 without BOM.",
-            ),
+        bom = finding(
+            "data-bom",
+            path,
+            "The file starts with a byte order mark, which is taken for data. Save it as "
+            "UTF-8 without BOM.",
         )
+        return (bom,), 0
     if lines.bad_encoding:
-        return (
-            finding(
-                "data-encoding",
-                path,
-                "The file is not UTF-8. Convert it, for example with `iconv -t UTF-8`.",
-                at=(lines.bad_encoding, 1),
-            ),
+        encoding = finding(
+            "data-encoding",
+            path,
+            "The file is not UTF-8. Convert it, for example with `iconv -t UTF-8`.",
+            at=(lines.bad_encoding, 1),
         )
+        return (encoding,), 0
     if rows.count < MIN_ROWS and not rows.is_partial:
         notes.add(
             Note(
@@ -119,7 +124,7 @@ def check_rows(path: str, pieces: Iterable[bytes], suffix: str) -> tuple[Finding
                 f"An upload needs {MIN_ROWS} rows, and the file has {rows.count}. Add rows.",
             )
         )
-    return tuple(notes.findings(path))
+    return tuple(notes.findings(path)), rows.count
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import IO, Any
 
 from gitsync.check.found import finding
@@ -16,18 +17,29 @@ _IN_MEMORY = 16 * 1024 * 1024
 _NEEDED = ("metadata", "user_prompt", "ground_truth", "label")
 
 
+def is_readable() -> bool:
+    """True if pyarrow is installed."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
 def check_parquet(path: str, pieces: Iterable[bytes]) -> tuple[Finding, ...]:
     """Findings of one file; rows count from 1 in messages, the place is the file."""
-    if importlib.util.find_spec("pyarrow") is None:
+    if not is_readable():
         return ()
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
         for piece in pieces:
             spool.write(piece)
         spool.seek(0)
-        first: dict[str, Note] = {}
-        for note in _read(spool):
-            first.setdefault(note.code, note)
-    return tuple(
+        return examine_parquet(path, spool)[0]
+
+
+def examine_parquet(path: str, file: IO[bytes]) -> tuple[tuple[Finding, ...], int]:
+    """The same for a file at hand, and how many rows there are."""
+    first: dict[str, Note] = {}
+    counted = Counted()
+    for note in _read(file, counted):
+        first.setdefault(note.code, note)
+    findings = tuple(
         finding(
             n.code,
             path,
@@ -36,14 +48,23 @@ def check_parquet(path: str, pieces: Iterable[bytes]) -> tuple[Finding, ...]:
         )
         for n in first.values()
     )
+    return findings, counted.rows
 
 
-def _read(spool: IO[bytes]) -> Iterator[Note]:
+@dataclass(slots=True)
+class Counted:
+    """How many rows the file says it has."""
+
+    rows: int = 0
+
+
+def _read(spool: IO[bytes], counted: Counted) -> Iterator[Note]:
     import pyarrow
     import pyarrow.parquet
 
     try:
         with pyarrow.parquet.ParquetFile(spool) as file:
+            counted.rows = file.metadata.num_rows
             yield from _rows(file)
     except (pyarrow.ArrowException, OSError, ValueError) as e:
         yield Note(
@@ -75,3 +96,13 @@ def _rows(file: Any) -> Iterator[Note]:
                 yield from metadata.check(row["metadata"], number)
             else:
                 yield from empty_cells(row, number)
+
+
+def first_rows(file: IO[bytes], most: int) -> Iterator[dict[str, Any]]:
+    """The first rows of a sound file."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(file) as parquet:
+        for batch in parquet.iter_batches(batch_size=most):
+            yield from batch.to_pylist()
+            return
