@@ -170,12 +170,28 @@ def chosen_identity(
             return Identity.parse(remote.path.strip("/").removesuffix(".git")), ()
         return default_identity(name), ()
     parsed = Identity.parse(identity)
-    if not is_github and "--" not in parsed.owner:
-        return parsed, (
-            f"{parsed} may be somebody's repository on GitHub. Put `--` into the owner, for "
-            f"example {default_identity(name)}, so that the label never names a stranger's.",
-        )
-    return parsed, ()
+    return parsed, identity_warnings(parsed, name, is_github=is_github)
+
+
+def identity_warnings(identity: Identity, name: str, *, is_github: bool = False) -> tuple[str, ...]:
+    """What whoever chooses an identity should know."""
+    if is_github or "--" in identity.owner:
+        return ()
+    return (
+        f"{identity} may be somebody's repository on GitHub. Put `--` into the owner, for "
+        f"example {default_identity(name)}, so that the label never names a stranger's.",
+    )
+
+
+def change_identity(
+    db: Connection, instance: Instance, workspace: Workspace, text: str
+) -> tuple[str, ...]:
+    """Call a workspace otherwise; the old identity works on as an alias. Warnings."""
+    identity = Identity.parse(text)
+    workspaces.change_identity(db, workspace.id, identity, now=instance.now())
+    url = workspace.clone_url
+    is_github = url is not None and Remote.parse(url).host == "github.com"
+    return identity_warnings(identity, workspace.name, is_github=is_github)
 
 
 def full_ref(branch: str) -> str:

@@ -248,6 +248,13 @@ def rollouts_of(db: Connection, version: Version) -> list[RolloutVersion]:
         .where(rollout_versions.c.version_id == version.id)
         .order_by(rollout_versions.c.name)
     ).all()
+    return read_rollouts(db, version, rows)
+
+
+def read_rollouts(
+    db: Connection, version: Version, rows: Sequence[sa.Row[Any]]
+) -> list[RolloutVersion]:
+    """Rows of `rollout_versions` as records, each with its newest assessment per entrypoint."""
     newest = _newest(db, version.workspace_id, [row.content_key for row in rows])
     return [_rollout(row, newest) for row in rows]
 

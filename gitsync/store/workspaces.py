@@ -12,6 +12,8 @@ from sqlalchemy.engine import Connection
 from gitsync.errors import Conflict, InvalidInput, NotFound
 from gitsync.model import Identity
 from gitsync.records import Branch, Workspace, WorkspaceState
+from gitsync.store import identities
+from gitsync.store.identity_tables import identities as identity_rows
 from gitsync.store.rows import Page, new_id, page_by_key, record
 from gitsync.store.tables import (
     branches,
@@ -43,7 +45,7 @@ def add_workspace(
     if watch not in {"default", "all"}:
         raise InvalidInput("watch must be `default` or `all`.", field="watch")
     _free(db, workspaces.c.name_key, name.lower(), "name", name)
-    _free(db, workspaces.c.identity_key, identity.key, "identity", str(identity))
+    identities.check_free(db, identity)
     workspace_id = new_id("ws")
     _unless_taken(
         db,
@@ -64,6 +66,7 @@ def add_workspace(
             next_poll_at=next_poll_at,
         ),
     )
+    _unless_taken(db, identities.taken(workspace_id, identity, now=now))
     return get_workspace(db, workspace_id)
 
 
@@ -98,9 +101,11 @@ def lock_workspace(db: Connection, workspace_id: str) -> Workspace:
 
 
 def find_by_identity(db: Connection, identity: str) -> Workspace | None:
-    """By `owner/repo`, whatever its case."""
+    """By `owner/repo`, whatever its case, or by one it had before and did not release."""
     row = db.execute(
-        sa.select(workspaces).where(workspaces.c.identity_key == identity.lower())
+        sa.select(workspaces)
+        .join(identity_rows, identity_rows.c.workspace_id == workspaces.c.id)
+        .where(identity_rows.c.identity_key == identity.lower())
     ).first()
     return None if row is None else record(Workspace, row)
 
@@ -150,7 +155,7 @@ def all_ids(db: Connection, *, provider: str | None = None, active: bool = True)
 
 
 def change_workspace(db: Connection, workspace_id: str, **values: Any) -> None:
-    """Set columns; names and identities are checked for uniqueness."""
+    """Set columns; names are checked for uniqueness. Identities: see `change_identity`."""
     current = get_workspace(db, workspace_id)
     if "name" in values:
         values["name"] = values["name"].strip()
@@ -159,12 +164,24 @@ def change_workspace(db: Connection, workspace_id: str, **values: Any) -> None:
         values["name_key"] = values["name"].lower()
         if values["name_key"] != current.name.lower():
             _free(db, workspaces.c.name_key, values["name_key"], "name", values["name"])
-    if "identity" in values:
-        identity = Identity.parse(values["identity"])
-        values["identity"], values["identity_key"] = str(identity), identity.key
-        if identity.key != current.identity.lower():
-            _free(db, workspaces.c.identity_key, identity.key, "identity", str(identity))
     _unless_taken(db, workspaces.update().where(workspaces.c.id == workspace_id).values(**values))
+
+
+def change_identity(
+    db: Connection, workspace_id: str, identity: Identity, *, now: datetime
+) -> None:
+    """Call it otherwise from now on; the old identity stays an alias until it is released."""
+    current = lock_workspace(db, workspace_id)
+    if identity.key != current.identity.lower():
+        statement = identities.added(db, workspace_id, identity, now=now)
+        if statement is not None:
+            _unless_taken(db, statement)
+    _unless_taken(
+        db,
+        workspaces.update()
+        .where(workspaces.c.id == workspace_id)
+        .values(identity=str(identity), identity_key=identity.key),
+    )
 
 
 def set_state(db: Connection, workspace_id: str, state: WorkspaceState) -> None:

@@ -152,6 +152,13 @@ class Workspace(Shape):
     branches: list[Branch]
     url: str
     webhook: Webhook | None = None
+    aliases: list[str] = Field([], description="Identities it had before and did not release.")
+
+
+class ChangedWorkspace(Workspace):
+    """A workspace after a change."""
+
+    warnings: list[str]
 
 
 class CreatedWorkspace(Workspace):

@@ -49,6 +49,7 @@ TABLE = {
     ("GET", WS): Row("reader", 200),
     ("PATCH", WS): Row("admin", 200, {}, spare=True),
     ("DELETE", WS): Row("owner", 409, spare=True),
+    ("DELETE", WS + "/aliases/{owner}/{repo}"): Row("admin", 404),
     ("POST", WS + "/suspend"): Row("admin", 200, spare=True),
     ("POST", WS + "/resume"): Row("admin", 200, spare=True),
     ("POST", WS + "/disconnect"): Row("admin", 200, spare=True),
@@ -128,6 +129,8 @@ def places(live, published, crowd):
         "delivery_id": live.get(published.path + "/deliveries")["items"][0]["id"],
         "token_id": "tk_nobody",
         "user_id": "us_nobody",
+        "owner": "some--local",
+        "repo": "rollouts",
     }
 
 

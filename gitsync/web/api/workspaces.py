@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StrictBool, StrictInt
 
 from gitsync import bootstrap, connect
 from gitsync.bootstrap import Wanted
 from gitsync.errors import Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
+from gitsync.model import Identity
 from gitsync.records import Role, Workspace
-from gitsync.store import Page, people, turns, workspaces
+from gitsync.store import Page, identities, people, turns, workspaces
 from gitsync.sync import triggers
 from gitsync.web import shapes, wire
 from gitsync.web.auth import (
@@ -257,16 +258,20 @@ def test_remote(body: TryBody, instance: InstanceDep, caller: PersonDep) -> dict
 @router.get("/workspaces/{workspace_id}", response_model=shapes.Workspace)
 def show(workspace: ReaderOf, instance: InstanceDep) -> dict[str, Any]:
     """One workspace."""
-    return shown(instance, workspace, webhook={"url": webhook_url(instance, workspace)})
+    with instance.database.read() as db:
+        aliases = identities.aliases_of(db, workspace)
+    webhook = {"url": webhook_url(instance, workspace)}
+    return shown(instance, workspace, webhook=webhook, aliases=aliases)
 
 
-@router.patch("/workspaces/{workspace_id}", response_model=shapes.Workspace)
+@router.patch("/workspaces/{workspace_id}", response_model=shapes.ChangedWorkspace)
 def change(body: ChangeBody, workspace: AdminOf, instance: InstanceDep) -> dict[str, Any]:
     """Change name, identity, branches or check options; a sync follows where it matters."""
     given = body.model_dump(exclude_unset=True)
     values: dict[str, Any] = {
-        key: given[key] for key in ("name", "identity", "watch") if given.get(key) is not None
+        key: given[key] for key in ("name", "watch") if given.get(key) is not None
     }
+    warnings: tuple[str, ...] = ()
     if "default_branch" in given:
         branch = given["default_branch"]
         values["chosen_branch"] = None if branch is None else connect.full_ref(branch)
@@ -277,10 +282,27 @@ def change(body: ChangeBody, workspace: AdminOf, instance: InstanceDep) -> dict[
             values["settings"] = {**current, "accept_harbor_native": accept}
         if values:
             workspaces.change_workspace(db, workspace.id, **values)
+        if given.get("identity") is not None:
+            warnings = connect.change_identity(db, instance, workspace, given["identity"])
         turns.bump(db, workspace.id)
         found = workspaces.get_workspace(db, workspace.id)
+        aliases = identities.aliases_of(db, found)
     instance.wake(workspace.id)
-    return shown(instance, found)
+    return shown(instance, found, aliases=aliases, warnings=list(warnings))
+
+
+@router.delete("/workspaces/{workspace_id}/aliases/{owner}/{repo}", status_code=204)
+def release_alias(
+    owner: Annotated[str, Path(max_length=140)],
+    repo: Annotated[str, Path(max_length=140)],
+    workspace: AdminOf,
+    instance: InstanceDep,
+) -> None:
+    """Give up an identity the workspace had before; from then on others may take it."""
+    identity = Identity.parse(f"{owner}/{repo}")
+    with instance.database.write() as db:
+        current = workspaces.lock_workspace(db, workspace.id)
+        identities.release(db, current, identity)
 
 
 @router.delete("/workspaces/{workspace_id}", status_code=204)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Request
+from pydantic import Field
 
-from gitsync.errors import NotFound
+from gitsync.errors import Forbidden, InvalidInput, NotFound
+from gitsync.instance import Instance
 from gitsync.records import Role, Token, User, Workspace, WorkspaceState
-from gitsync.store import people, workspaces
+from gitsync.store import identities, people, workspaces
 from gitsync.web import wire
-from gitsync.web.auth import CallerDep, InstanceDep, PersonDep
+from gitsync.web.auth import Caller, CallerDep, InstanceDep, PersonDep, role_in
+from gitsync.web.cli_api.answers import CliBody
 from gitsync.web.cli_api.scope import CliRoute, has_scope, scope_of
 
 router = APIRouter(route_class=CliRoute)
@@ -63,6 +66,58 @@ def connected_repo(workspace: Workspace) -> dict[str, str] | None:
     if workspace.state is WorkspaceState.DISCONNECTED:
         return None
     return {"repo_full_name": workspace.identity}
+
+
+class QuickstartBody(CliBody):
+    """What a team came for."""
+
+    workspace: str = Field(alias="organizationId", max_length=200)
+    intent: Literal["train", "eval", "benchmark", "explore"]
+
+
+def _member_of(instance: Instance, caller: Caller, workspace_id: str, needed: Role) -> Workspace:
+    """The workspace of a query or a body, which has no scope header."""
+    role = role_in(instance, caller, workspace_id)
+    if role is None:
+        raise NotFound("There is no such workspace, or you are not a member of it.")
+    with instance.database.read() as db:
+        found = workspaces.get_workspace(db, workspace_id)
+    if role.rank < needed.rank:
+        raise Forbidden(f"This needs the role {needed.value} in the workspace.")
+    return found
+
+
+@router.get("/quickstart")
+def quickstart(request: Request, instance: InstanceDep, caller: CallerDep) -> dict[str, Any]:
+    """How far a team is."""
+    workspace_id = request.query_params.get("organizationId")
+    if not workspace_id:
+        raise InvalidInput("Name the workspace: ?organizationId=ID.", field="organizationId")
+    workspace = _member_of(instance, caller, workspace_id, Role.READER)
+    with instance.database.read() as db:
+        is_completed = bool(identities.completed_quickstarts(db, [workspace.id]))
+    repo = connected_repo(workspace)
+    return {
+        "repo": {
+            "connected": repo is not None,
+            "full_name": None if repo is None else repo["repo_full_name"],
+        },
+        "billing_ready": True,  # there is no billing
+        "completed": is_completed,
+    }
+
+
+@router.post("/quickstart")
+def finish_quickstart(
+    body: QuickstartBody, instance: InstanceDep, caller: PersonDep
+) -> dict[str, Any]:
+    """Remember the answer; again changes nothing but the answer."""
+    workspace = _member_of(instance, caller, body.workspace, Role.MEMBER)
+    with instance.database.write() as db:
+        identities.note_quickstart(
+            db, workspace.id, intent=body.intent, user_id=caller.id, now=instance.now()
+        )
+    return {"completed": True}
 
 
 @router.get("/workspaces")

@@ -360,6 +360,25 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f("ix_device_logins_user_id"), ["user_id"], unique=False)
 
     op.create_table(
+        "identities",
+        sa.Column("identity_key", sa.String(length=160), nullable=False),
+        sa.Column("identity", sa.String(length=160), nullable=False),
+        sa.Column("workspace_id", sa.String(length=40), nullable=False),
+        sa.Column("taken_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"],
+            ["workspaces.id"],
+            name=op.f("fk_identities_workspace_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("identity_key", name=op.f("pk_identities")),
+    )
+    with op.batch_alter_table("identities", schema=None) as batch_op:
+        batch_op.create_index(
+            batch_op.f("ix_identities_workspace_id"), ["workspace_id"], unique=False
+        )
+
+    op.create_table(
         "jobs",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("workspace_id", sa.String(length=40), nullable=False),
@@ -447,6 +466,20 @@ def upgrade() -> None:
     with op.batch_alter_table("packs", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_packs_workspace_id"), ["workspace_id"], unique=False)
 
+    op.create_table(
+        "quickstarts",
+        sa.Column("workspace_id", sa.String(length=40), nullable=False),
+        sa.Column("intent", sa.String(length=20), nullable=False),
+        sa.Column("user_id", sa.String(length=40), nullable=True),
+        sa.Column("completed_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"],
+            ["workspaces.id"],
+            name=op.f("fk_quickstarts_workspace_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("workspace_id", name=op.f("pk_quickstarts")),
+    )
     op.create_table(
         "secrets",
         sa.Column("id", sa.String(length=40), nullable=False),
