@@ -15,6 +15,7 @@ from typing import Protocol
 
 from gitsync import bootstrap, upkeep
 from gitsync.instance import Instance
+from gitsync.runs import life
 from gitsync.store import objects as stored
 from gitsync.store import syncs, turns
 from gitsync.sync import objects, triggers
@@ -22,7 +23,7 @@ from gitsync.sync.turn import run_turn
 
 log = logging.getLogger(__name__)
 
-JOBS = (("bootstraps", 5.0, bootstrap.resume), *upkeep.JOBS)
+JOBS = (("bootstraps", 5.0, bootstrap.resume), *life.JOBS, *upkeep.JOBS)
 _HEARTBEATS_PER_LEASE = 4
 _IDLE_S = 1.0  # the longest sleep of the scheduler
 _STOP_S = 10.0

@@ -105,6 +105,12 @@ class Settings(BaseSettings):
     turn_lease_s: float = Field(
         60.0, gt=0, description="Seconds a turn is owned without heartbeat."
     )
+    executor_lease_s: float = Field(
+        60.0, gt=0, description="Seconds an executor holds a run without heartbeat."
+    )
+    run_attempts: int = Field(
+        3, ge=1, description="How often a run is given to an executor before it fails."
+    )
     push_wait_s: float = Field(5.0, ge=0, description="Seconds a push waits for its outcome.")
     wait_max_s: float = Field(60.0, gt=0, description="Longest `?wait=` of a reader.")
 
