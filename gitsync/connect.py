@@ -23,11 +23,21 @@ from gitsync.git.remote import Remote
 from gitsync.instance import Instance
 from gitsync.model import Identity
 from gitsync.records import Role, Trigger, Workspace, WorkspaceState
-from gitsync.store import Connection, events, objects, people, syncs, turns, workspaces
+from gitsync.store import (
+    Connection,
+    dataset_checks,
+    events,
+    objects,
+    people,
+    syncs,
+    turns,
+    workspaces,
+)
 from gitsync.store.workspaces import sealed_place
 from gitsync.sync import triggers
 from gitsync.sync.moves import short
 from gitsync.sync.remotes import check_reference, open_credential, read_reference
+from gitsync.uploads import drop_all
 
 type CredentialKind = Literal["token", "password", "ssh"]
 
@@ -355,11 +365,13 @@ def delete(instance: Instance, workspace: Workspace) -> None:
         raise Conflict("Disconnect the workspace first; deleting it removes all its versions.")
     with instance.database.write() as db:
         packs = objects.packs_of(db, workspace.id)
+        uploaded = dataset_checks.all_of_workspace(db, workspace.id)
         workspaces.delete_workspace(db, workspace.id)
         _tell(db, instance, None, "workspace.deleted", workspace=workspace.id)
     for pack in packs:  # artifacts may serve others; the sweep removes those that do not
         with suppress(StoreUnavailable):  # the rows are gone: what is left over harms nobody
             instance.bucket.delete(pack["object_key"])
+    drop_all(instance, uploaded)
     path = instance.repository_of(workspace.id, is_embedded=workspace.is_embedded)
     shutil.rmtree(path, ignore_errors=True)
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from gitsync import bootstrap, upkeep
+from gitsync import bootstrap, dataset_work, upkeep
 from gitsync.instance import Instance
 from gitsync.runs import life
 from gitsync.store import objects as stored
@@ -65,6 +65,7 @@ class EmbeddedEngine:
         self._spawn(self._schedule, "scheduler")
         self._spawn(self._heartbeat, "heartbeat")
         self._spawn(self._keep_up, "upkeep")
+        self._spawn(self._check_data, "datasets")
 
     def _spawn(self, target: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
@@ -78,6 +79,7 @@ class EmbeddedEngine:
                 taken, reopened = turns.take_over_all(db), syncs.reopen_syncs(db)
                 stored.drop_idempotent(db, before=instance.now(), running=True)
             swept = objects.sweep(instance)
+            dataset_work.recover(instance)
             log.info("recovered turns=%d syncs=%d swept=%s", taken, reopened, swept)
         triggers.compare_embedded(instance)
 
@@ -186,10 +188,23 @@ class EmbeddedEngine:
         except Exception:
             log.exception("upkeep failed job=%s", name)
 
+    def _check_data(self) -> None:
+        ready = self._instance.data_ready
+        while not self._stop.is_set():
+            try:
+                dataset_work.work_off(self._instance)
+            except Exception:
+                log.exception("checks of data sets failed")  # the leases end by themselves
+                self._stop.wait(_IDLE_S)
+            ready.wait(2 * _IDLE_S)  # another server may have completed an upload
+            ready.clear()
+
     def stop(self) -> None:
         """Running turns get ten seconds, then their git children are ended (decision 25)."""
         self._stop.set()
         self._poke.set()
+        self._instance.data_ready.set()
+        self._instance.data_pool.close()  # a check begins anew at the next start
         end = time.monotonic() + _STOP_S
         for _ in self._threads:
             self._queue.put(None)

@@ -13,6 +13,7 @@ from datetime import timedelta
 from gitsync.artifacts import Bucket, ObjectMissing
 from gitsync.artifacts.bucket import artifact_key
 from gitsync.check import fingerprint
+from gitsync.dataset_work import sweep_datasets
 from gitsync.errors import GitSyncError
 from gitsync.git.lock import RepoLock
 from gitsync.git.mirror import Mirror
@@ -172,6 +173,7 @@ JOBS = (
     ("reassess", 60.0, reassess),
     ("retire_versions", 3600.0, retire_versions),
     ("sweep_artifacts", 3600.0, sweep_artifacts),
+    ("sweep_datasets", 600.0, sweep_datasets),
     ("scrub", 3600.0, scrub),
     ("repack", 1800.0, repack),
 )

@@ -7,7 +7,7 @@ cancelled. A cancelled one gives the name back to the newest that is `uploaded`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,24 +16,26 @@ from sqlalchemy.engine import Connection, Row
 from gitsync.records import Dataset, DatasetPart, DatasetState, LogLine
 from gitsync.store.dataset_tables import dataset_logs, dataset_parts, datasets
 from gitsync.store.rows import Page, new_id, page_by_id, record
-from gitsync.store.tables import clock, users
+from gitsync.store.tables import users
 from gitsync.text import storable
 
 _OPEN = [state.value for state in DatasetState if state.is_open]
 
 
-def _select() -> sa.Select[Any]:
+def select_datasets() -> sa.Select[Any]:
+    """What `dataset_of` reads."""
     return sa.select(datasets, users.c.name.label("creator_name")).outerjoin(
         users, users.c.id == datasets.c.created_by
     )
 
 
-def _dataset(row: Row[Any]) -> Dataset:
+def dataset_of(row: Row[Any]) -> Dataset:
+    """One upload from its row."""
     return record(Dataset, row, state=DatasetState(row.state))
 
 
 def _shown(workspace_id: str) -> sa.Select[Any]:
-    return _select().where(
+    return select_datasets().where(
         datasets.c.workspace_id == workspace_id, datasets.c.shown_name.is_not(None)
     )
 
@@ -47,19 +49,19 @@ def find_dataset(db: Connection, workspace_id: str, name_or_id: str) -> Dataset 
     row = db.execute(_shown(workspace_id).where(datasets.c.shown_name == wanted)).first()
     if row is None:
         row = db.execute(
-            _select().where(
+            select_datasets().where(
                 datasets.c.workspace_id == workspace_id,
                 datasets.c.id == wanted,
                 datasets.c.deleted_at.is_(None),
             )
         ).first()
-    return None if row is None else _dataset(row)
+    return None if row is None else dataset_of(row)
 
 
 def get_dataset(db: Connection, dataset_id: str) -> Dataset | None:
     """One upload, whatever became of it."""
-    row = db.execute(_select().where(datasets.c.id == dataset_id)).first()
-    return None if row is None else _dataset(row)
+    row = db.execute(select_datasets().where(datasets.c.id == dataset_id)).first()
+    return None if row is None else dataset_of(row)
 
 
 def names_of(db: Connection, workspace_id: str) -> frozenset[str]:
@@ -80,7 +82,7 @@ def list_datasets(
     query = _shown(workspace_id)
     total = db.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one()
     rows = db.execute(query.order_by(datasets.c.seq.desc()).limit(limit).offset(offset)).all()
-    return [_dataset(row) for row in rows], total
+    return [dataset_of(row) for row in rows], total
 
 
 def page_datasets(
@@ -88,7 +90,7 @@ def page_datasets(
 ) -> Page[Dataset]:
     """Newest first."""
     return page_by_id(
-        db, _shown(workspace_id), datasets.c.seq, limit=limit, after=after, build=_dataset
+        db, _shown(workspace_id), datasets.c.seq, limit=limit, after=after, build=dataset_of
     )
 
 
@@ -97,7 +99,10 @@ def total_size(db: Connection, workspace_id: str) -> int:
     return int(
         db.execute(
             sa.select(sa.func.coalesce(sa.func.sum(datasets.c.size), 0)).where(
-                datasets.c.workspace_id == workspace_id, datasets.c.is_swept.is_(False)
+                datasets.c.workspace_id == workspace_id,
+                datasets.c.is_swept.is_(False),
+                datasets.c.deleted_at.is_(None),
+                datasets.c.state.not_in([DatasetState.CANCELLED.value, DatasetState.ERROR.value]),
             )
         ).scalar_one()
     )
@@ -145,7 +150,7 @@ def add_dataset(
             attempts=0,
         )
     )
-    return _dataset(db.execute(_select().where(datasets.c.id == dataset_id)).one())
+    return dataset_of(db.execute(select_datasets().where(datasets.c.id == dataset_id)).one())
 
 
 def _update(db: Connection, dataset_id: str, **values: Any) -> None:
@@ -181,7 +186,7 @@ def give_back_name(db: Connection, dataset: Dataset) -> Dataset | None:
         return None
     _update(db, dataset.id, shown_name=None)
     earlier = db.execute(
-        _select()
+        select_datasets()
         .where(
             datasets.c.workspace_id == dataset.workspace_id,
             datasets.c.name == dataset.name,
@@ -196,7 +201,7 @@ def give_back_name(db: Connection, dataset: Dataset) -> Dataset | None:
     if earlier is None:
         return None
     _update(db, earlier.id, shown_name=dataset.name)
-    return _dataset(earlier)
+    return dataset_of(earlier)
 
 
 def delete_named(db: Connection, workspace_id: str, name: str, *, now: datetime) -> None:
@@ -235,141 +240,6 @@ def parts_of(db: Connection, dataset_id: str) -> list[DatasetPart]:
         .order_by(dataset_parts.c.number)
     ).all()
     return [record(DatasetPart, row) for row in rows]
-
-
-# -- checking -------------------------------------------------------------------------------------
-
-
-def claim(db: Connection, *, owner: str, lease: timedelta) -> Dataset | None:
-    """The oldest upload that waits for its check, for this process until the lease ends."""
-    row = db.execute(
-        _select()
-        .where(
-            datasets.c.state == DatasetState.PROCESSING.value,
-            datasets.c.deleted_at.is_(None),
-            sa.or_(datasets.c.due_at.is_(None), datasets.c.due_at <= clock()),
-        )
-        .order_by(datasets.c.seq)
-        .limit(1)
-        .with_for_update(of=datasets, skip_locked=True)
-    ).first()
-    if row is None:
-        return None
-    db.execute(
-        datasets.update()
-        .where(datasets.c.id == row.id)
-        .values(owner=owner, due_at=clock() + _micros(lease), attempts=datasets.c.attempts + 1)
-    )
-    return get_dataset(db, row.id)
-
-
-def _micros(span: timedelta) -> Any:
-    return sa.literal(span // timedelta(microseconds=1), sa.BigInteger)
-
-
-def _held(dataset_id: str, owner: str) -> sa.Update:
-    """Whatever is written about a check of ours: nothing, if it is ours no more."""
-    return datasets.update().where(
-        datasets.c.id == dataset_id,
-        datasets.c.owner == owner,
-        datasets.c.state == DatasetState.PROCESSING.value,
-        datasets.c.deleted_at.is_(None),
-    )
-
-
-def renew(db: Connection, dataset_id: str, *, owner: str, lease: timedelta) -> bool:
-    """Keep a claim; False if it is another's, or the upload was cancelled."""
-    write = _held(dataset_id, owner).values(due_at=clock() + _micros(lease))
-    return db.execute(write).rowcount == 1
-
-
-def release(db: Connection, dataset_id: str, *, owner: str, pause: timedelta) -> None:
-    """Give a claim back; the check is due again after a pause."""
-    db.execute(_held(dataset_id, owner).values(owner=None, due_at=clock() + _micros(pause)))
-
-
-def release_all(db: Connection) -> int:
-    """Give all claims back: for the start of the only server."""
-    changed = db.execute(
-        datasets.update()
-        .where(datasets.c.state == DatasetState.PROCESSING.value, datasets.c.owner.is_not(None))
-        .values(owner=None, due_at=None)
-    )
-    return changed.rowcount
-
-
-def finish(
-    db: Connection,
-    dataset_id: str,
-    *,
-    owner: str,
-    state: DatasetState,
-    now: datetime,
-    **values: Any,
-) -> bool:
-    """End a check that is still ours; False if the upload was cancelled or taken over."""
-    write = _held(dataset_id, owner).values(
-        state=state.value, owner=None, due_at=None, updated_at=now, **values
-    )
-    return db.execute(write).rowcount == 1
-
-
-# -- what is left over ----------------------------------------------------------------------------
-
-
-def expired(db: Connection, *, now: datetime, limit: int) -> list[Dataset]:
-    """Uploads that were begun and never completed in time."""
-    rows = db.execute(
-        _select()
-        .where(
-            datasets.c.state.in_([DatasetState.PENDING.value, DatasetState.UPLOADING.value]),
-            datasets.c.deleted_at.is_(None),
-            datasets.c.expires_at <= now,
-        )
-        .order_by(datasets.c.seq)
-        .limit(limit)
-    ).all()
-    return [_dataset(row) for row in rows]
-
-
-def unswept(db: Connection, *, before: datetime, limit: int) -> list[Dataset]:
-    """Uploads whose bytes nobody can want: ended badly, deleted, or replaced before that time."""
-    over = [DatasetState.ERROR.value, DatasetState.CANCELLED.value]
-    newer = datasets.alias("newer")
-    replaced = sa.and_(  # by a good one: until then the name may have to be given back
-        datasets.c.state == DatasetState.UPLOADED.value,
-        datasets.c.shown_name.is_(None),
-        sa.exists().where(
-            newer.c.workspace_id == datasets.c.workspace_id,
-            newer.c.name == datasets.c.name,
-            newer.c.seq > datasets.c.seq,
-            newer.c.state == DatasetState.UPLOADED.value,
-            newer.c.deleted_at.is_(None),
-        ),
-    )
-    rows = db.execute(
-        _select()
-        .where(
-            datasets.c.is_swept.is_(False),
-            datasets.c.updated_at <= before,
-            sa.or_(datasets.c.deleted_at.is_not(None), datasets.c.state.in_(over), replaced),
-        )
-        .order_by(datasets.c.seq)
-        .limit(limit)
-    ).all()
-    return [_dataset(row) for row in rows]
-
-
-def note_swept(db: Connection, dataset_id: str) -> None:
-    """Nothing of this upload is stored any more."""
-    db.execute(dataset_parts.delete().where(dataset_parts.c.dataset_id == dataset_id))
-    _update(db, dataset_id, is_swept=True, object_key=None)
-
-
-def all_of_workspace(db: Connection, workspace_id: str) -> list[Dataset]:
-    """Every upload whose bytes may be stored, for the end of a workspace."""
-    query = _select().where(datasets.c.workspace_id == workspace_id, datasets.c.is_swept.is_(False))
-    return [_dataset(row) for row in db.execute(query).all()]
 
 
 # -- logs -----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from gitsync.git.refs import pin, set_branch
 from gitsync.git.storage import make_bare, remove_leftovers
 from gitsync.instance import Instance
 from gitsync.records import Workspace
-from gitsync.store import objects, workspaces
+from gitsync.store import dataset_checks, objects, workspaces
 
 LOCK_WAIT_S = 30.0
 ORPHAN_WAIT_S = 2.0
@@ -197,7 +197,7 @@ def _sweep_orphans(instance: Instance) -> int:
         return 0
     old = {key for key, age in instance.bucket.local_ages() if age > ORPHAN_AGE_S}
     with instance.database.read() as db:
-        kept = objects.pack_keys(db)
+        kept = objects.pack_keys(db) | dataset_checks.stored_keys(db)
         names = {key: key.rpartition("/")[2].removesuffix(".tar") for key in old - kept}
         known = objects.artifact_states(db, sorted(names.values()))
     doomed = [key for key, name in names.items() if name not in known]

@@ -29,7 +29,7 @@ from gitsync.model import (
 )
 from gitsync.pool import JobFailed
 from gitsync.records import Assessment, Outcome
-from gitsync.store import Connection, objects, versions
+from gitsync.store import Connection, datasets, objects, secrets, versions
 from gitsync.store.versions import NewRollout
 from gitsync.sync.objects import store_pack
 from gitsync.sync.work import Work
@@ -205,6 +205,8 @@ def _inspect(
             options=options_key(options),
             fingerprint=fingerprint(),
         )
+        known_datasets = datasets.names_of(db, work.workspace.id)
+        known_secrets = secrets.names_of(db, work.workspace.id)
     by_key: dict[str, list[Assessment]] = {}
     for (key, _), assessment in known.items():
         by_key.setdefault(key, []).append(assessment)
@@ -224,6 +226,8 @@ def _inspect(
             artifacts=stored,
             keys=keys,
             max_artifact_bytes=instance.settings.max_artifact_mb * MIB,
+            datasets=known_datasets,
+            secrets=known_secrets,
         ),
     )
     return surveyed, inspected
