@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gitsync.apply import commit_plan
 from gitsync.connect import Created, chosen_identity, enroll, full_ref, webhook_secrets_of
-from gitsync.errors import Conflict, GitSyncError, IdempotencyMismatch, InvalidInput, NotFound
+from gitsync.errors import Conflict, GitSyncError, IdempotencyMismatch, InvalidInput
 from gitsync.git.child import Guard
 from gitsync.git.failures import RefMoved
 from gitsync.git.host import adopt_head, create_repository
@@ -48,6 +48,7 @@ KEY_COUNTS = timedelta(hours=24)  # as for every other request (decision 33)
 ABANDONED = timedelta(seconds=60)
 PATIENCE = 20  # attempts after restarts, before a workspace that cannot be made is given up
 _UNDO_WAIT_S = 5.0
+_DELETED = "The workspace was deleted while it was made."
 
 
 class RepositoryNotEmpty(Conflict):
@@ -65,6 +66,10 @@ class RepositoryUnwritable(GitSyncError):
 
 class NotFinished(Conflict):
     """The workspace was suspended or disconnected while it was made."""
+
+
+class Vanished(Conflict):
+    """The workspace was deleted while it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,10 @@ def create_workspace(
         _yield(instance, workspace_id)
         raise
     except (GitSyncError, OSError) as e:
+        is_gone = _find(instance, workspace_id) is None
         undo(instance, workspace_id)
+        if is_gone:
+            raise Vanished(_DELETED) from e
         if isinstance(e, OSError):
             raise _unwritable(e) from e
         raise
@@ -256,10 +264,10 @@ def _message(wanted: Wanted) -> str:
 
 def _make(instance: Instance, workspace_id: str) -> Bootstrap:
     """Go on from wherever the row says the work is; the row when it is done."""
+    row = _find(instance, workspace_id)
+    if row is None:
+        raise Vanished(_DELETED)
     with instance.database.read() as db:
-        row = bootstraps.find_bootstrap(db, workspace_id)
-        if row is None:
-            raise NotFound("The workspace was deleted while it was made.")
         workspace = workspaces.get_workspace(db, workspace_id)
     if not row.is_open:
         return row
@@ -276,11 +284,15 @@ def _make(instance: Instance, workspace_id: str) -> Bootstrap:
     _close(instance, workspace_id, sha)
     instance.at("bootstrap.done")
     instance.wake(workspace_id)
-    with instance.database.read() as db:
-        done = bootstraps.find_bootstrap(db, workspace_id)
+    done = _find(instance, workspace_id)
     if done is None:
-        raise NotFound("The workspace was deleted while it was made.")
+        raise Vanished(_DELETED)
     return done
+
+
+def _find(instance: Instance, workspace_id: str) -> Bootstrap | None:
+    with instance.database.read() as db:
+        return bootstraps.find_bootstrap(db, workspace_id)
 
 
 def _commit(instance: Instance, workspace: Workspace, row: Bootstrap, path: Path) -> Sha:
@@ -298,7 +310,7 @@ def _commit(instance: Instance, workspace: Workspace, row: Bootstrap, path: Path
         if not bootstraps.advance(
             db, workspace.id, WRITTEN, commit_sha=sha, now=instance.now()
         ) and not bootstraps.find_bootstrap(db, workspace.id):
-            raise NotFound("The workspace was deleted while it was made.")
+            raise Vanished(_DELETED)
     instance.at("bootstrap.noted")
     return sha
 
@@ -353,10 +365,14 @@ def _close(instance: Instance, workspace_id: str, sha: Sha) -> None:
 
 
 def _answer(instance: Instance, row: Bootstrap, warnings: tuple[str, ...]) -> Born:
-    if row.state != DONE or row.sync_id is None or row.commit_sha is None:
-        raise NotFinished("The workspace was suspended or disconnected while it was made.")
     with instance.database.read() as db:
         workspace = workspaces.get_workspace(db, row.workspace_id)
+    if row.state != DONE and workspace.state is WorkspaceState.ACTIVE:
+        raise RepositoryNotEmpty(
+            "Somebody pushed to the workspace before its first commit was there; theirs stays."
+        )
+    if row.sync_id is None or row.commit_sha is None:
+        raise NotFinished("The workspace was suspended or disconnected while it was made.")
     secret = next(iter(webhook_secrets_of(instance, row.workspace_id)), "")
     created = Created(workspace, row.sync_id, secret, None, warnings)
     return Born(created, row.commit_sha)
@@ -385,26 +401,31 @@ def undo(instance: Instance, workspace_id: str) -> bool:
     try:
         with RepoLock(path).held(wait=_UNDO_WAIT_S):
             has_branch = is_usable(path) and bool(local_tips(path).heads)
-            with instance.database.write() as db:
-                row = bootstraps.find_bootstrap(db, workspace_id)
-                if row is not None:
-                    if not row.is_open or has_branch:
-                        return False
-                    workspaces.delete_workspace(db, workspace_id)
-                    events.add_event(
-                        db,
-                        "workspace.deleted",
-                        {"workspace": workspace_id},
-                        workspace_id=None,
-                        now=instance.now(),
-                    )
+            row = _find(instance, workspace_id)
             # without a row its owner deleted it, and only our last step made the folder again
-            instance.at("bootstrap.undone")
+            if row is not None and (has_branch or not row.is_open):
+                return False
+            # the row goes last: whoever is killed here finds it, and takes it back again
             shutil.rmtree(path, ignore_errors=True)
+            instance.at("bootstrap.undone")
+            if row is not None:
+                _forget(instance, workspace_id)
     except (GitSyncError, OSError) as e:
         log.warning("bootstrap not undone workspace=%s reason=%s", workspace_id, e)
         return False
     return True
+
+
+def _forget(instance: Instance, workspace_id: str) -> None:
+    with instance.database.write() as db:
+        workspaces.delete_workspace(db, workspace_id)
+        events.add_event(
+            db,
+            "workspace.deleted",
+            {"workspace": workspace_id},
+            workspace_id=None,
+            now=instance.now(),
+        )
 
 
 def resume(instance: Instance) -> int:
@@ -419,8 +440,8 @@ def resume(instance: Instance) -> int:
             log.info("bootstrap finished workspace=%s", workspace_id)
         except RepositoryNotEmpty:
             _yield(instance, workspace_id)
-        except NotFound:
-            continue  # deleted meanwhile
+        except Vanished:
+            undo(instance, workspace_id)
         except (GitSyncError, OSError) as e:
             _fail(instance, workspace_id, _unwritable(e) if isinstance(e, OSError) else e)
     return done
@@ -443,8 +464,7 @@ def _claimed(instance: Instance, *, now: datetime) -> list[str]:
 def _fail(instance: Instance, workspace_id: str, error: GitSyncError) -> None:
     """Say why on the workspace, and try again in a minute; give it back if that does not help."""
     log.warning("bootstrap failed workspace=%s code=%s", workspace_id, error.code)
-    with instance.database.read() as db:
-        row = bootstraps.find_bootstrap(db, workspace_id)
+    row = _find(instance, workspace_id)
     if row is None:
         return
     is_hopeless = not error.transient or row.attempts >= PATIENCE

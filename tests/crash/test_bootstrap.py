@@ -1,0 +1,265 @@
+"""Kills while a workspace is made from the template: it is made once, or taken back whole."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import uuid
+from contextlib import closing, suppress
+
+import httpx
+import pytest
+
+from gitsync.planning import edits
+from gitsync.template.catalogue import builtin
+from gitsync.template.disk import DiskTree
+from gitsync.template.skills import list_skills
+from tests.crash.scene import Scene
+from tests.crash.service import eventually
+from tests.crash.test_recovery import stopped_at
+from tests.hostile_runs import kit
+
+# point: the kit's number for it
+POINTS = {
+    "bootstrap.reserved": "B1",
+    "bootstrap.repository": "B2, B3",
+    "bootstrap.written": "A4, S1",
+    "bootstrap.noted": "A5, S2",
+    "bootstrap.moved": "B4, B5",
+    "bootstrap.done": "B8, A11",
+    "turn.taken": "B8",
+    "publish.written": "B8",
+}
+BODY = {
+    "name": "Chess",
+    "identity": "chess--local/rollouts",
+    "create": {"starters": ["minimal-local"], "skills": ["create-rollouts", "plan-eval"]},
+}
+
+
+class Birth(Scene):
+    """A service with no workspace yet, and one request that makes it."""
+
+    finds_by_itself = True
+
+    def __enter__(self) -> Birth:
+        self.service.start()
+        self.key = uuid.uuid4().hex
+        return self
+
+    def ask(self) -> httpx.Response:
+        return self.service.call(
+            "POST", "/workspaces", json=BODY, headers={"Idempotency-Key": self.key}
+        )
+
+    def ask_later(self) -> threading.Thread:
+        """The request from a thread: the server may be killed before it answers."""
+
+        def ask() -> None:
+            with suppress(httpx.HTTPError):
+                self.ask()
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        return thread
+
+    def killed_at(self, point: str, *, group: bool = True) -> None:
+        self.service.arm(point)
+        asker = self.ask_later()
+        assert self.service.reached() == point, f"{point} was not reached"
+        left = self.kill(group=group)
+        asker.join(20)
+        self.wait_gone(left)
+
+    @property
+    def found(self):
+        return self.service.get("/workspaces")["items"]
+
+    def settled(self):
+        """The workspace once its branch is served; it needed nobody."""
+        return eventually(
+            lambda: next(
+                (w for w in self.found if any(b["published_sha"] for b in w["branches"])), None
+            ),
+            seconds=30,
+            what=lambda: str(self.found),
+        )
+
+    @property
+    def repository(self):
+        return self.service.data / "repos" / f"{self.workspace['id']}.git"
+
+    def check(self, *, tip: str | None = None) -> None:
+        """One workspace, one repository, one commit: whole, served, in every answer."""
+        self.workspace = self.settled()
+        answer = self.ask()
+        assert answer.status_code == 201, answer.text
+        made = answer.json()
+        assert made["id"] == self.workspace["id"], "I11"
+        assert [w["id"] for w in self.found] == [made["id"]], "B2: made twice"
+        now = self.service.idle(self.workspace)
+        (branch,) = now["branches"]
+        assert branch["head_sha"] == branch["published_sha"] == made["commit_sha"], "I4"
+        assert self.service.ended(made, made["sync_id"])["status"] == "success"
+        repositories = list((self.service.data / "repos").glob("*.git"))
+        assert repositories == [self.repository], "B2"
+        inside = f"--git-dir={self.repository}"
+        assert kit.git(inside, "rev-list", "--all", "--count") == "1", "I10"
+        assert kit.git(inside, "symbolic-ref", "HEAD") == "refs/heads/main"
+        members = self.service.get(f"/workspaces/{made['id']}/members")["items"]
+        assert [m["role"] for m in members] == ["owner"], "B9"
+        with closing(self.database()) as db:
+            assert db.execute("SELECT count(*) FROM webhook_secrets").fetchone() == (1,), "B6"
+        self._rows()
+        self._files()
+        self._whole(made)
+
+    def _whole(self, made) -> None:
+        """S1, S2: skills with their links, and the lock as the files are."""
+        copy = self.folder / uuid.uuid4().hex
+        kit.git("clone", "-q", str(self.repository), str(copy))
+        tree = DiskTree(copy)
+        assert edits(tree, builtin()) == (), "S2"
+        states = [s for s in list_skills(tree, builtin()) if s.is_installed]
+        assert [s.name for s in states] == ["create-rollouts", "plan-eval"], "S1"
+        assert not [s for s in states if s.missing or s.damage or s.edited], "S1"
+
+
+@pytest.fixture
+def birth(tmp_path, host):
+    with Birth(tmp_path, host) as found:
+        yield found
+
+
+def test_a_kill_before_the_first_commit_is_survived(birth):
+    birth.killed_at("bootstrap.repository")
+    birth.service.start()
+    birth.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("who", ["server", "caller"])
+def test_kills_at_a_named_point_are_survived(birth, point, who):
+    """The server goes on by itself, or whoever repeats the request meets it half-way."""
+    birth.killed_at(point, group=who == "server")
+    birth.service.start()
+    if who == "caller":
+        assert birth.ask().status_code == 201
+    birth.check()
+    birth.restart_quietly()
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_it_is_still_made_once(birth):
+    for point in ("bootstrap.reserved", "bootstrap.written", "bootstrap.moved"):
+        birth.service.arm(point)
+        asker = birth.ask_later()
+        assert birth.service.reached() == point
+        birth.kill(group=True)
+        asker.join(20)
+        birth.service.start()
+    birth.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ref", ["main", "other"])
+def test_b4_a_foreign_commit_is_never_overwritten(birth, ref):
+    birth.killed_at("bootstrap.noted")
+    (repository,) = (birth.service.data / "repos").glob("*.git")
+    foreign = birth.edit("commit")
+    birth.origin.git("push", "-q", str(repository), f"HEAD:refs/heads/{ref}")
+    birth.service.start()
+    answer = eventually(lambda: (a := birth.ask()).status_code == 409 and a)
+    assert answer.json()["code"] == "REPOSITORY_NOT_EMPTY"
+    inside = f"--git-dir={repository}"
+    shown = kit.git(inside, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads")
+    assert shown == f"refs/heads/{ref} {foreign}"
+    (workspace,) = birth.found
+    if ref == "main":
+        eventually(lambda: birth.service.served(workspace) == foreign)
+    # the row is closed: nothing is tried for ever
+    birth.workspace = workspace
+    birth.restart_quietly()
+
+
+@pytest.mark.slow
+def test_b4_a_commit_on_top_of_the_first_one_is_kept(birth):
+    birth.killed_at("bootstrap.moved")
+    (repository,) = (birth.service.data / "repos").glob("*.git")
+    copy = birth.folder / "copy"
+    kit.git("clone", "-q", str(repository), str(copy))
+    kit.git("-C", str(copy), "commit", "-q", "--allow-empty", "-m", "On top")
+    kit.git("-C", str(copy), "push", "-q", "origin", "HEAD")
+    top = kit.git("-C", str(copy), "rev-parse", "HEAD")
+    birth.service.start()
+    made = birth.ask().json()
+    assert made["commit_sha"] == kit.git("-C", str(copy), "rev-parse", "HEAD~1")
+    eventually(lambda: birth.service.served(made) == top)
+
+
+def free(live) -> None:
+    """Nothing is left, and the same request works."""
+    assert live.get("/workspaces")["items"] == []
+    assert list((live.data_dir / "repos").glob("*.git")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["bootstrap.repository", "bootstrap.written", "bootstrap.noted"])
+def test_what_fails_is_taken_back_whole(tmp_path, point):
+    broken = True
+
+    def at(name: str) -> None:
+        if name == point and broken:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with stopped_at(tmp_path, at) as live:
+        answer = live.call("POST", "/workspaces", json=BODY)
+        assert (answer.status_code, answer.json()["code"]) == (503, "REPOSITORY_UNWRITABLE")
+        assert "No space left" in answer.json()["message"]
+        free(live)
+        broken = False
+        made = live.post("/workspaces", BODY, status=201)
+        assert live.status(made, made["commit_sha"])["state"] == "published"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["bootstrap.repository", "bootstrap.noted", "bootstrap.moved"])
+@pytest.mark.parametrize("deletes", [False, True])
+def test_b10_who_cancels_meanwhile_has_the_last_word(tmp_path, point, deletes):
+    def at(name: str) -> None:
+        if name != point:
+            return
+        (workspace,) = live.get("/workspaces")["items"]
+        live.post(f"/workspaces/{workspace['id']}/disconnect")
+        if deletes:
+            assert live.call("DELETE", f"/workspaces/{workspace['id']}").status_code == 204
+
+    with stopped_at(tmp_path, at) as live:
+        answer = live.call("POST", "/workspaces", json=BODY)
+        assert answer.status_code == 409, answer.text
+        assert ("deleted" if deletes else "disconnected") in answer.json()["message"]
+        if not deletes:
+            (workspace,) = live.get("/workspaces")["items"]
+            assert workspace["state"] == "disconnected" and not workspace["is_waiting"]
+            assert live.call("DELETE", f"/workspaces/{workspace['id']}").status_code == 204
+        free(live)
+
+
+@pytest.mark.slow
+def test_a_workspace_that_was_suspended_meanwhile_is_made_and_waits(tmp_path):
+    def at(name: str) -> None:
+        if name == "bootstrap.noted":
+            (workspace,) = live.get("/workspaces")["items"]
+            live.post(f"/workspaces/{workspace['id']}/suspend")
+
+    with stopped_at(tmp_path, at) as live:
+        answer = live.call("POST", "/workspaces", json=BODY)
+        assert (answer.status_code, answer.json()["code"]) == (409, "CONFLICT")
+        (workspace,) = live.get("/workspaces")["items"]
+        live.post(f"/workspaces/{workspace['id']}/resume")
+        eventually(
+            lambda: [
+                b["published_sha"] for b in live.get(f"/workspaces/{workspace['id']}")["branches"]
+            ]
+        )
