@@ -1,9 +1,9 @@
-"""Template operations as stories: plan, look at the planned tree, then write it.
+"""Template operations on a local checkout, and plans as commits.
 
-Promise: whoever applies a template (a checkout here, a service later, a bootstrap) goes through the
-same plan; nothing is written unless the whole plan is. On a checkout, an apply that was killed
-before is undone first. No Git hook and no user configuration takes part: Git is only read, and
-only to find the base of a three-way decision.
+Promise: whoever applies a template (a checkout here, the service in `gitsync.changes`, a bootstrap)
+goes through the same operations and plans; nothing is written unless the whole plan is. On a
+checkout, an apply that was killed before is undone first. No Git hook and no user configuration
+takes part: Git is only read, and only to find the base of a three-way decision.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from pathlib import Path
 from gitsync.errors import Conflict, GitSyncError, NotFound
 from gitsync.git.odb import ObjectStore
 from gitsync.git.write import Put, write_commit
-from gitsync.model import CheckOptions, Finding, Report, Sha, Signature
+from gitsync.model import Finding, Sha, Signature
 from gitsync.template import select_workspace
 from gitsync.template.catalogue import Catalogue, builtin
 from gitsync.template.diff import file_patches
 from gitsync.template.disk import DiskTree
-from gitsync.template.files import MAX_FILE_BYTES, Changes, EmptyTree, OverlayTree
+from gitsync.template.files import MAX_FILE_BYTES
 from gitsync.template.journal import apply_plan, recover
-from gitsync.template.lock import read_lock
-from gitsync.template.plan import Plan, side_of
-from gitsync.template.selection import Selection, render
+from gitsync.template.operations import Operation
+from gitsync.template.plan import Plan
+from gitsync.template.selection import render
 from gitsync.template.threeway import ReadBlob
-from gitsync.tree import Kind, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def _git_folder(root: Path) -> Path:
 
 def apply_locally(
     root: Path,
-    make: Callable[[Tree], Plan],
+    operation: Operation,
     *,
     is_dry: bool = False,
     check: Callable[[Plan], Iterable[Finding]] | None = None,
@@ -87,7 +86,7 @@ def apply_locally(
     """Plan on the files as they are and, unless dry or blocked, write them all or none."""
     recover(root)
     tree = DiskTree(root)
-    plan = make(tree)
+    plan = operation.plan(tree, builtin(), local_blobs(root))
     if is_dry:
         findings = tuple(check(plan)) if check else ()
         return Applied(plan, False, tuple(file_patches(tree, plan)), findings)
@@ -95,19 +94,6 @@ def apply_locally(
         return Applied(plan, False)
     apply_plan(root, plan)
     return Applied(plan, bool(plan.changes))
-
-
-def review(tree: Tree, plan: Plan, *, options: CheckOptions | None = None) -> Report:
-    """What the check says of the tree as the plan would make it."""
-    from gitsync.check import inspect  # half a second that only a dry run needs
-
-    return inspect(plan.overlay(tree), options=options)
-
-
-def all_findings(report: Report) -> tuple[Finding, ...]:
-    """Outer findings and those of the entrypoints, in one order."""
-    inner = [f for r in report.rollouts for f in r.findings]
-    return tuple(sorted((*report.findings, *inner), key=lambda f: f.order))
 
 
 def commit_plan(
@@ -134,24 +120,3 @@ def export_template(target: Path, *, catalogue: Catalogue | None = None) -> int:
     target.mkdir(parents=True, exist_ok=True)
     apply_plan(target, Plan("Export the template", (), files))
     return len(files)
-
-
-def edits(tree: Tree, *, catalogue: Catalogue | None = None) -> tuple[tuple[str, bytes], ...]:
-    """What you changed of the template's files: a patch per path from its version to yours."""
-    found = catalogue or builtin()
-    lock = read_lock(tree)
-    known = Selection(
-        lock.selection.workspace,
-        tuple(s for s in lock.selection.starters if s.starter in found.starters),
-        tuple(s for s in lock.selection.skills if s.name in found.skills),
-    )
-    given: Changes = {p: f.file for p, f in render(found, known).items() if p in lock.files}
-    theirs = OverlayTree(EmptyTree(), given)
-    mine: dict[str, tuple[Kind, bytes | None]] = {}
-    for path, (kind, data) in given.items():
-        side = side_of(tree, path)
-        if side is None or not side.is_content:
-            mine[path] = (kind, None)
-        elif (side.kind, content := tree.read(path, limit=MAX_FILE_BYTES)) != (kind, data):
-            mine[path] = (side.kind, content)
-    return tuple(file_patches(theirs, Plan("", (), mine)))

@@ -1,4 +1,4 @@
-"""`gitsync skills`: Agent Skills of a local checkout.
+"""`gitsync skills`: Agent Skills of a checkout, or of a workspace in the service.
 
 Promise: the same exit codes as `gitsync template`; `check` leaves with 1 if an installed skill is
 damaged or incomplete.
@@ -7,26 +7,35 @@ damaged or incomplete.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from gitsync.apply import apply_locally, find_checkout, local_blobs
+from gitsync.apply import find_checkout
 from gitsync.cli import output
-from gitsync.cli.options import JsonOption
-from gitsync.cli.template import DryOption, PathOption, checked, show
+from gitsync.cli.changing import (
+    BranchOption,
+    DryOption,
+    ExpectedOption,
+    MessageOption,
+    PathOption,
+    Request,
+    Service,
+    ServiceOption,
+    carry_out,
+)
+from gitsync.cli.options import JsonOption, ServerOption, TokenOption, connected
 from gitsync.errors import InvalidInput
 from gitsync.template.catalogue import builtin
 from gitsync.template.disk import DiskTree
-from gitsync.template.selection import SkillMode
-from gitsync.template.skills import (
-    SkillState,
-    list_skills,
-    plan_install,
-    plan_repair,
-    plan_uninstall,
-    plan_upgrade,
+from gitsync.template.operations import (
+    InstallSkills,
+    RepairSkills,
+    UninstallSkills,
+    UpgradeSkills,
 )
+from gitsync.template.selection import SkillMode
+from gitsync.template.skills import list_skills
 from gitsync.template.threeway import OnConflict
 from gitsync.text import printable
 
@@ -41,17 +50,27 @@ CopyOption = Annotated[
 ForceOption = Annotated[bool, typer.Option("--force", help="Also where you edited files.")]
 
 
-def _words(state: SkillState) -> str:
-    words = ["installed" if state.is_installed else "available" if state.is_known else "yours"]
-    if state.mode is SkillMode.COPY:
+def _states(
+    path: Path, workspace: str | None, server: str | None, token_file: str | None
+) -> list[dict[str, Any]]:
+    """The skills of a checkout, or of the commit that the service has seen last."""
+    if workspace is None:
+        return [s.to_json() for s in list_skills(DiskTree(find_checkout(path)), builtin())]
+    with connected(server, token_file, workspace) as (connection, workspace_id):
+        return list(connection.get(f"workspaces/{workspace_id}/skills")["items"])
+
+
+def _words(state: dict[str, Any]) -> str:
+    words = ["installed" if state["installed"] else "available" if state["known"] else "yours"]
+    if state["mode"] == SkillMode.COPY.value:
         words.append("as copies")
     words += [
         word
         for word, paths in (
-            ("edited", state.edited),
-            ("incomplete", state.missing),
-            ("outdated", state.outdated if state.is_installed else ()),
-            ("damaged", state.damage),
+            ("edited", state["edited"]),
+            ("incomplete", state["missing"]),
+            ("outdated", state["outdated"] if state["installed"] else ()),
+            ("damaged", state["damage"]),
         )
         if paths
     ]
@@ -59,34 +78,45 @@ def _words(state: SkillState) -> str:
 
 
 @skills_app.command("list")
-def list_all(path: PathOption = Path(), as_json: JsonOption = False) -> None:
+def list_all(
+    path: PathOption = Path(),
+    workspace: ServiceOption = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Skills that are installed, that can be installed, and those of your own."""
-    states = list_skills(DiskTree(find_checkout(path)), builtin())
+    states = _states(path, workspace, server, token_file)
     if as_json:
-        items = [s.to_json() for s in states]
-        output.emit({"schema_version": 1, "items": items, "total_count": len(items)})
+        output.emit({"schema_version": 1, "items": states, "total_count": len(states)})
         return
     for state in states:
-        output.say(f"{printable(state.name):<22}{_words(state)}")
+        output.say(f"{printable(state['name']):<22}{_words(state)}")
 
 
 @skills_app.command("check")
-def check(path: PathOption = Path(), as_json: JsonOption = False) -> None:
+def check(
+    path: PathOption = Path(),
+    workspace: ServiceOption = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Look for damaged links and missing files; exit 1 if there are any."""
-    states = list_skills(DiskTree(find_checkout(path)), builtin())
-    problems = [s for s in states if s.is_installed and (s.damage or s.missing)]
-    hints = [s for s in states if not s.is_installed and s.damage]
+    states = _states(path, workspace, server, token_file)
+    problems = [s for s in states if s["installed"] and (s["damage"] or s["missing"])]
+    hints = [s for s in states if not s["installed"] and s["damage"]]
     if as_json:
         body = {
             "schema_version": 1,
             "ok": not problems,
-            "items": [s.to_json() for s in states if s.is_installed or s.damage],
+            "items": [s for s in states if s["installed"] or s["damage"]],
         }
         output.emit(body)
     else:
         for state in [*problems, *hints]:
-            for line in (*state.damage, *(f"{p} is missing" for p in state.missing)):
-                output.say(f"{printable(state.name)}: {printable(line)}")
+            for line in (*state["damage"], *(f"{p} is missing" for p in state["missing"])):
+                output.say(f"{printable(state['name'])}: {printable(line)}")
         output.say(
             "Run gitsync skills repair." if problems else "All installed skills are complete."
         )
@@ -100,18 +130,23 @@ def install(
     copy: CopyOption = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
+    workspace: ServiceOption = None,
+    branch: BranchOption = None,
+    expected: ExpectedOption = None,
+    message: MessageOption = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Add skills and their links, and name them in AGENTS.md."""
-    root = find_checkout(path)
     mode = SkillMode.COPY if copy else SkillMode.LINK
-    applied = apply_locally(
-        root,
-        lambda tree: plan_install(tree, builtin(), names, mode=mode, read_blob=local_blobs(root)),
-        is_dry=dry_run,
-        check=checked(root),
+    carry_out(
+        InstallSkills(tuple(names), mode),
+        Request(("skills", "install"), {"skills": names, "mode": mode.value}),
+        path=path,
+        dry_run=dry_run,
+        service=Service(workspace, server, token_file, branch, expected, message),
     )
-    show(applied)
 
 
 @skills_app.command("upgrade")
@@ -122,23 +157,24 @@ def upgrade(
     ] = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
+    workspace: ServiceOption = None,
+    branch: BranchOption = None,
+    expected: ExpectedOption = None,
+    message: MessageOption = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Bring installed skills to the present version; your edits stay."""
-    root = find_checkout(path)
-    applied = apply_locally(
-        root,
-        lambda tree: plan_upgrade(
-            tree,
-            builtin(),
-            names or (),
-            on_conflict=OnConflict.BESIDE if beside else OnConflict.REPORT,
-            read_blob=local_blobs(root),
-        ),
-        is_dry=dry_run,
-        check=checked(root),
+    on_conflict = OnConflict.BESIDE if beside else OnConflict.REPORT
+    body = {"skills": names or [], "on_conflict": on_conflict.value}
+    carry_out(
+        UpgradeSkills(tuple(names or ()), on_conflict),
+        Request(("skills", "upgrade"), body),
+        path=path,
+        dry_run=dry_run,
+        service=Service(workspace, server, token_file, branch, expected, message),
     )
-    show(applied)
 
 
 @skills_app.command("uninstall")
@@ -147,19 +183,22 @@ def uninstall(
     force: ForceOption = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
+    workspace: ServiceOption = None,
+    branch: BranchOption = None,
+    expected: ExpectedOption = None,
+    message: MessageOption = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Remove skills that gitsync installed; files of your own stay."""
-    root = find_checkout(path)
-    applied = apply_locally(
-        root,
-        lambda tree: plan_uninstall(
-            tree, builtin(), names, force=force, read_blob=local_blobs(root)
-        ),
-        is_dry=dry_run,
-        check=checked(root),
+    carry_out(
+        UninstallSkills(tuple(names), force),
+        Request(("skills", "uninstall"), {"skills": names, "force": force}),
+        path=path,
+        dry_run=dry_run,
+        service=Service(workspace, server, token_file, branch, expected, message),
     )
-    show(applied)
 
 
 @skills_app.command("repair")
@@ -169,17 +208,22 @@ def repair(
     force: ForceOption = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
+    workspace: ServiceOption = None,
+    branch: BranchOption = None,
+    expected: ExpectedOption = None,
+    message: MessageOption = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Mend links that a clone without symlinks turned into text files or copies."""
     if copy and link:
         raise InvalidInput("Choose --copy or --link.", field="mode")
     mode = SkillMode.COPY if copy else SkillMode.LINK if link else None
-    root = find_checkout(path)
-    applied = apply_locally(
-        root,
-        lambda tree: plan_repair(tree, builtin(), mode=mode, force=force),
-        is_dry=dry_run,
-        check=checked(root),
+    carry_out(
+        RepairSkills(mode, force),
+        Request(("skills", "repair"), {"mode": mode.value if mode else None, "force": force}),
+        path=path,
+        dry_run=dry_run,
+        service=Service(workspace, server, token_file, branch, expected, message),
     )
-    show(applied)

@@ -1,4 +1,4 @@
-"""`gitsync template`: starters, updates and the export, on a local checkout.
+"""`gitsync template`: starters, updates and the export, on a checkout or in the service.
 
 Promise: exit 0 done (or a dry run without conflict), 1 a conflict or an error, 2 usage. With
 `--json` one JSON object goes to stdout; failures are told by `gitsync.cli`.
@@ -7,116 +7,38 @@ Promise: exit 0 done (or a dry run without conflict), 1 a conflict or an error, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from gitsync.apply import (
-    Applied,
-    all_findings,
-    apply_locally,
-    edits,
-    export_template,
-    find_checkout,
-    local_blobs,
-    review,
-)
+from gitsync.apply import export_template, find_checkout
 from gitsync.cli import output
-from gitsync.cli.options import JsonOption
-from gitsync.errors import InvalidInput
-from gitsync.model import Finding
-from gitsync.template import select_workspace
+from gitsync.cli.changing import (
+    BranchOption,
+    DryOption,
+    ExpectedOption,
+    MessageOption,
+    PathOption,
+    Request,
+    Service,
+    ServiceOption,
+    SetOption,
+    carry_out,
+    parse_set,
+    say_patch,
+)
+from gitsync.cli.options import JsonOption, ServerOption, TokenOption, connected
+from gitsync.planning import edits
 from gitsync.template.catalogue import builtin
 from gitsync.template.disk import DiskTree
-from gitsync.template.plan import Plan
-from gitsync.template.selection import use_starter
-from gitsync.template.starter import plan_starter, plan_workspace
+from gitsync.template.operations import Adopt, ApplyStarter, UpdateTemplate
 from gitsync.template.threeway import OnConflict
-from gitsync.template.update import plan_update
-from gitsync.text import printable
 
 template_app = typer.Typer(
     help="Starters and the workspace template: list, apply, update, export.",
     no_args_is_help=True,
 )
-
-PathOption = Annotated[
-    Path, typer.Option("--path", help="Any folder of the checkout; default: here.")
-]
-DryOption = Annotated[
-    bool, typer.Option("--dry-run", help="Show plan, diffs and findings; write nothing.")
-]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")
-]
-
-
-def show(applied: Applied, *, next_steps: tuple[str, ...] = ()) -> None:
-    """Print what was done or would be, and leave with the exit code that says it."""
-    plan = applied.plan
-    if output.is_json():
-        body: dict[str, Any] = {"schema_version": 1, "written": applied.is_written}
-        body |= plan.to_json()
-        body["diffs"] = [
-            {"path": path, "patch": patch.decode("utf-8", "replace")}
-            for path, patch in applied.diffs
-        ]
-        body["findings"] = [f.to_json() for f in applied.findings]
-        body["next_steps"] = list(next_steps) if applied.is_written else []
-        output.emit(body)
-    else:
-        _show_text(applied, next_steps)
-    if plan.conflicts:
-        raise typer.Exit(1)
-
-
-def _show_text(applied: Applied, next_steps: tuple[str, ...]) -> None:
-    plan = applied.plan
-    output.say(plan.summary)
-    for step in plan.steps:
-        output.say(f"  {step.action.value:<9}{step.path}  ({step.reason})")
-    for note in plan.notes:
-        output.say(f"  note     {note}")
-    for _, patch in applied.diffs:
-        output.say("", *say_patch(patch))
-    if applied.findings:
-        output.say("", "The check of the planned tree says:")
-        output.findings(f.to_json() for f in applied.findings)
-    if plan.is_blocked:
-        output.say("Nothing was written because of the conflicts.")
-    elif applied.is_written and next_steps:
-        output.say("Next:", *(f"  {line}" for line in next_steps))
-
-
-def say_patch(patch: bytes) -> list[str]:
-    """The lines of a patch."""
-    return patch.decode("utf-8", "replace").removesuffix("\n").split("\n")
-
-
-def checked(root: Path) -> Callable[[Plan], Iterable[Finding]]:
-    """What the check says of the checkout with a plan laid over it."""
-
-    def check(plan: Plan) -> Iterable[Finding]:
-        from gitsync.check import WorkingCopy  # half a second that only a dry run needs
-
-        return all_findings(review(WorkingCopy(root), plan))
-
-    return check
-
-
-def parse_set(values: list[str] | None) -> dict[str, str]:
-    """`KEY=VALUE` pairs as a mapping."""
-    out: dict[str, str] = {}
-    for text in values or []:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise InvalidInput(
-                f"'{printable(text, limit=80)}' is not KEY=VALUE.", field="parameters"
-            )
-        out[key] = value
-    return out
 
 
 @template_app.command("list")
@@ -156,20 +78,24 @@ def apply_starter(
     ] = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
+    workspace: ServiceOption = None,
+    branch: BranchOption = None,
+    expected: ExpectedOption = None,
+    message: MessageOption = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add a starter to this checkout: a rollout, its two configs, shared data."""
-    catalogue = builtin()
-    use = use_starter(catalogue, name, parse_set(parameters), rollout=rollout)
-    root = find_checkout(path)
-    applied = apply_locally(
-        root,
-        lambda tree: plan_starter(tree, catalogue, use, force=force),
-        is_dry=dry_run,
-        check=checked(root),
+    """Add a starter: a rollout, its two configs, shared data."""
+    operation = ApplyStarter(name, rollout, parse_set(parameters), force)
+    body = {"rollout": rollout, "parameters": parse_set(parameters), "force": force}
+    carry_out(
+        operation,
+        Request(("templates", name, "apply"), body),
+        path=path,
+        dry_run=dry_run,
+        service=Service(workspace, server, token_file, branch, expected, message),
     )
-    starter = catalogue.starter(name)
-    show(applied, next_steps=starter.at(starter.next_steps, use.rollout))
 
 
 @template_app.command("update")
@@ -188,27 +114,30 @@ def update(
     ] = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
+    workspace: ServiceOption = None,
+    branch: BranchOption = None,
+    expected: ExpectedOption = None,
+    message: MessageOption = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring this checkout to the present template; your edits and deletions stay."""
-    catalogue = builtin()
-    given: Mapping[str, object] = parse_set(parameters)
-    root = find_checkout(path)
-    applied = apply_locally(
-        root,
-        lambda tree: plan_update(
-            tree,
-            catalogue,
-            parameters=given,
-            rollout=rollout,
-            restore=restore or (),
-            on_conflict=OnConflict.BESIDE if beside else OnConflict.REPORT,
-            read_blob=local_blobs(root),
-        ),
-        is_dry=dry_run,
-        check=checked(root),
+    """Bring the files to the present template; your edits and deletions stay."""
+    on_conflict = OnConflict.BESIDE if beside else OnConflict.REPORT
+    operation = UpdateTemplate(parse_set(parameters), rollout, tuple(restore or ()), on_conflict)
+    body = {
+        "rollout": rollout,
+        "parameters": parse_set(parameters),
+        "restore": restore or [],
+        "on_conflict": on_conflict.value,
+    }
+    carry_out(
+        operation,
+        Request(("templates", "update"), body),
+        path=path,
+        dry_run=dry_run,
+        service=Service(workspace, server, token_file, branch, expected, message),
     )
-    show(applied)
 
 
 @template_app.command("adopt")
@@ -226,29 +155,31 @@ def adopt(
     as_json: JsonOption = False,
 ) -> None:
     """Add to an existing repository what is missing of a workspace; replace nothing."""
-    catalogue = builtin()
     chosen = [] if without_skills else skills
-    selection = select_workspace(catalogue, [], chosen, parse_set(parameters))
-    root = find_checkout(path)
-    applied = apply_locally(
-        root,
-        lambda tree: plan_workspace(tree, catalogue, selection),
-        is_dry=dry_run,
-        check=checked(root),
-    )
-    show(applied)
+    operation = Adopt(None if chosen is None else tuple(chosen), parse_set(parameters))
+    carry_out(operation, None, path=path, dry_run=dry_run, service=None)
 
 
 @template_app.command("diff")
-def diff(path: PathOption = Path(), as_json: JsonOption = False) -> None:
+def diff(
+    path: PathOption = Path(),
+    workspace: ServiceOption = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """What you changed of the template's files, as a patch from its version to yours."""
-    patches = edits(DiskTree(find_checkout(path)))
-    if as_json:
+    if workspace is None:
+        patches = edits(DiskTree(find_checkout(path)), builtin())
         items = [{"path": p, "patch": t.decode("utf-8", "replace")} for p, t in patches]
+    else:
+        with connected(server, token_file, workspace) as (connection, workspace_id):
+            items = connection.get(f"workspaces/{workspace_id}/templates/diff")["items"]
+    if as_json:
         output.emit({"schema_version": 1, "items": items, "total_count": len(items)})
         return
-    for _, patch in patches:
-        output.say(*say_patch(patch))
+    for item in items:
+        output.say(*say_patch(item["patch"]))
 
 
 @template_app.command("export")

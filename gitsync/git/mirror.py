@@ -131,6 +131,15 @@ class Mirror:
             seconds=time.monotonic() - begun,
         )
 
+    def fetch_one(
+        self, remote: Remote, ref: str, network: Network, limits: FetchLimits | None = None
+    ) -> Sha:
+        """Bring one branch and leave the other stored tips alone; its tip now."""
+        if not is_ref(ref):
+            raise RefUnusable(f"{ref[:200]!r} is no full branch ref.")
+        self._fetch(remote, [ref], network, limits or FetchLimits())
+        return self._arrived(ObjectStore(self.path), ref)
+
     def _fetch(
         self, remote: Remote, refs: Sequence[str], network: Network, limits: FetchLimits
     ) -> None:
@@ -216,16 +225,21 @@ class Mirror:
         for name in list(store.repository.references):
             if name.startswith(TIPS) and name not in wanted:
                 store.repository.references.delete(name)
-        for name, ref in wanted.items():
-            found = store.repository.references.get(name)
-            if found is None:
-                raise RefMissing(f"{ref[:200]!r} did not arrive.")
-            sha = Sha(str(found.target))
-            if store.header(sha)[0] != ObjectType.COMMIT:
-                store.repository.references.delete(name)
-                raise RefUnusable(f"{ref[:200]!r} names an object that is no commit.")
-            tips[ref] = sha
+        for ref in wanted.values():
+            tips[ref] = self._arrived(store, ref)
         return tips
+
+    def _arrived(self, store: ObjectStore, ref: str) -> Sha:
+        """The stored tip of a branch that was fetched; it must be a commit."""
+        name = _tip_name(ref)
+        found = store.repository.references.get(name)
+        if found is None:
+            raise RefMissing(f"{ref[:200]!r} did not arrive.")
+        sha = Sha(str(found.target))
+        if store.header(sha)[0] != ObjectType.COMMIT:
+            store.repository.references.delete(name)
+            raise RefUnusable(f"{ref[:200]!r} names an object that is no commit.")
+        return sha
 
     def _bytes(self) -> int:
         """Bytes of all packs."""

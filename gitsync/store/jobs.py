@@ -125,10 +125,16 @@ def _change(db: Connection, job: Job, **values: Any) -> None:
 
 
 def note_commit(
-    db: Connection, job: Job, *, target: str, base_sha: str | None, commit_sha: str
+    db: Connection,
+    job: Job,
+    *,
+    target: str,
+    base_sha: str | None,
+    commit_sha: str,
+    outcome: Mapping[str, Any],
 ) -> None:
-    """The commit is written; from now on it may be at the remote."""
-    _change(db, job, target=target, base_sha=base_sha, commit_sha=commit_sha)
+    """The commit is written; from now on it may be at the remote, and then this is the outcome."""
+    _change(db, job, target=target, base_sha=base_sha, commit_sha=commit_sha, outcome=dict(outcome))
 
 
 def postpone_job(
@@ -156,7 +162,7 @@ def close_job(
         owner=None,
         expires_at=None,
         not_before=None,
-        outcome=None if outcome is None else dict(outcome),
+        **({} if outcome is None else {"outcome": dict(outcome)}),
         error=None if error is None else dict(error),
         sync_id=sync_id,
         finished_at=now,

@@ -129,7 +129,7 @@ def _work(work: Work) -> Outcome | None:
                     remote,
                     list(seen.watched),
                     instance.network,
-                    _fetch_limits(instance),
+                    fetch_limits(instance),
                     at=instance.at,
                 )
 
@@ -157,7 +157,8 @@ def _is_behind(seen: Picture, result: FetchResult, path: Path) -> bool:
     )
 
 
-def _fetch_limits(instance: Instance) -> FetchLimits:
+def fetch_limits(instance: Instance) -> FetchLimits:
+    """What the settings allow one fetch."""
     settings = instance.settings
     return FetchLimits(
         seconds=settings.fetch_deadline_s,
