@@ -198,6 +198,23 @@ def test_b4_a_commit_on_top_of_the_first_one_is_kept(birth):
     eventually(lambda: birth.service.served(made) == top)
 
 
+@pytest.mark.slow
+def test_b10_a_kill_while_it_is_taken_back(birth):
+    birth.service.arm("bootstrap.reserved")
+    asker = birth.ask_later()
+    assert birth.service.reached() == "bootstrap.reserved"
+    (workspace,) = birth.found
+    obstacle = birth.service.data / "repos" / f"{workspace['id']}.git"
+    obstacle.write_text("a file where the repository should be")
+    birth.service.arm("bootstrap.undone")
+    assert birth.service.reached() == "bootstrap.undone"
+    birth.kill(group=True)
+    asker.join(20)
+    obstacle.unlink()
+    birth.service.start()
+    birth.check()
+
+
 def free(live) -> None:
     """Nothing is left, and the same request works."""
     assert live.get("/workspaces")["items"] == []
