@@ -7,11 +7,11 @@ nothing is read of a body before the first four passed (see `scope`).
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
-from gitsync.web.cli_api import account, device, models, rollouts, unsupported
+from gitsync.web.cli_api import account, device, models, rollouts, runs, unsupported
 
 PREFIX = "/api/cli"
 # `unsupported` is the last one: what another module provides wins
-_MODULES = (account, device, rollouts, models, unsupported)
+_MODULES = (account, device, rollouts, models, runs, unsupported)
 
 
 def router() -> APIRouter:
