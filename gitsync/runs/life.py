@@ -189,6 +189,7 @@ def _planned(contents: Claimed) -> dict[str, Any]:
 def held(db: Connection, instance: Instance, token: Token, run_id: str, claim_id: str) -> Run:
     """First statement of each write of an executor; it counts as a heartbeat."""
     run = _reachable(db, token, run_id)
+    run_life.touch_executor(db, token.id)
     return run_life.hold(
         db,
         run.id,
@@ -196,6 +197,14 @@ def held(db: Connection, instance: Instance, token: Token, run_id: str, claim_id
         token_id=token.id,
         renew_s=instance.settings.executor_lease_s,
     )
+
+
+def held_by(db: Connection, token: Token, run_id: str) -> Run:
+    """The run, if this executor holds it."""
+    run = _reachable(db, token, run_id)
+    if run.state is not RunState.RUNNING or run.executor_token_id != token.id:
+        raise ClaimLost("This executor does not hold the run.")
+    return run
 
 
 def _reachable(db: Connection, token: Token, run_id: str) -> Run:

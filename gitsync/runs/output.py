@@ -47,15 +47,15 @@ def put_samples(
     run_id: str,
     claim_id: str,
     samples: Sequence[dict[str, Any]],
-) -> Run:
-    """Results by row and try; the run shows the progress at once."""
+) -> tuple[Run, int]:
+    """The run, and how many samples it has now; lists show the progress at once."""
     _check_details("samples", samples)
     with instance.database.write() as db:
         run = held(db, instance, token, run_id, claim_id)
         run_output.put_samples(db, run, samples, now=instance.now())
         progress = run_output.progress(db, run, threshold=threshold_of(run))
         run_output.note_samples(db, run, {**(run.results or {}), **progress})
-        return run
+        return run, int(progress["total_runs"] + progress["skipped"])
 
 
 def put_metrics(

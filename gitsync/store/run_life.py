@@ -213,6 +213,11 @@ def note_executor(db: Connection, token_id: str, kinds: Sequence[str], *, name: 
             )
 
 
+def touch_executor(db: Connection, token_id: str) -> None:
+    """This executor is still there for what it said before."""
+    db.execute(executors.update().where(executors.c.token_id == token_id).values(seen_at=clock()))
+
+
 def is_anybody_there(db: Connection, workspace_id: str, kind: str, *, within_s: float) -> bool:
     """True if an executor that may carry out such a run was heard of lately."""
     query = (

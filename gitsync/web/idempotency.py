@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import json
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio.to_thread
 from fastapi import Request, Response
@@ -36,6 +37,8 @@ class IdempotentRoute(APIRoute):
     Keys without a value are left out of its answers (see `shapes.Shape`).
     """
 
+    keeps_answers: ClassVar[bool] = True
+
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **(options | {"response_model_exclude_unset": True}))
 
@@ -47,11 +50,18 @@ class IdempotentRoute(APIRoute):
             # before the body is read: a stranger learns nothing of it, and costs little
             await anyio.to_thread.run_sync(authenticate, request)
             key = request.headers.get("idempotency-key")
-            if key is None or request.method in {"GET", "HEAD", "OPTIONS"}:
+            is_read = request.method in {"GET", "HEAD", "OPTIONS"}
+            if key is None or is_read or not self.keeps_answers:
                 return await plain(request)
             return await _once(request, key, plain)
 
         return handler
+
+
+class KnownRoute(IdempotentRoute):
+    """The same for answers that nobody may keep; the endpoint honours the key by itself."""
+
+    keeps_answers: ClassVar[bool] = False
 
 
 async def _once(
@@ -63,7 +73,9 @@ async def _once(
         )
     instance = instance_of(request)
     caller = known_caller(request)
-    body_hash = hashlib.sha256(await request.body()).hexdigest()
+    # keyed: a body may hold a password, and a plain hash of one can be guessed
+    key_of_hashes = instance.sealer.derive("idempotency")
+    body_hash = hmac.new(key_of_hashes, await request.body(), hashlib.sha256).hexdigest()
     where = {
         "user_id": caller.id,
         "method": request.method,

@@ -4,10 +4,20 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 from gitsync.web.answers import ALWAYS
-from gitsync.web.api import artifacts, events, people, syncs, tokens, versions, workspaces
+from gitsync.web.api import (
+    artifacts,
+    events,
+    executors,
+    people,
+    runs,
+    syncs,
+    tokens,
+    versions,
+    workspaces,
+)
 
 PREFIX = "/api/v1"
-_MODULES = (workspaces, syncs, versions, artifacts, tokens, people, events)
+_MODULES = (workspaces, syncs, versions, artifacts, tokens, runs, executors, people, events)
 
 
 def router() -> APIRouter:
