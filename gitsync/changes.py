@@ -23,7 +23,7 @@ from gitsync.git.objects import has_commit, is_ancestor
 from gitsync.git.remote import is_ref
 from gitsync.instance import Instance
 from gitsync.model import ZERO_SHA, Sha, Signature
-from gitsync.planning import Ask, Planned, plan_operation
+from gitsync.planning import Ask, Planned, edits_of, plan_operation, skills_of, state_of
 from gitsync.records import Job, JobState, Trigger, Workspace, WorkspaceState
 from gitsync.resolve import full_ref
 from gitsync.store import RowExists, commits, events, jobs, turns, workspaces
@@ -79,6 +79,39 @@ class Wanted:
     message: str | None = None
     requested_by: str | None = None
     request_key: str | None = None
+
+
+# -- looking --------------------------------------------------------------------------------------
+
+
+def template_state(
+    instance: Instance, workspace: Workspace, ref: str | None = None
+) -> dict[str, Any]:
+    """What a branch holds of the template, as it was seen last."""
+    path, sha = known_tip(instance, workspace, ref)
+    return {"commit_sha": sha, **instance.pool.run(state_of, str(path), sha)}
+
+
+def template_edits(
+    instance: Instance, workspace: Workspace, ref: str | None = None
+) -> dict[str, Any]:
+    """What was changed of the template's files there, as patches."""
+    path, sha = known_tip(instance, workspace, ref)
+    found = instance.pool.run(edits_of, str(path), sha)
+    return _listed([{"path": p, "patch": t.decode("utf-8", "replace")} for p, t in found], sha)
+
+
+def skills_state(
+    instance: Instance, workspace: Workspace, ref: str | None = None
+) -> dict[str, Any]:
+    """The skills there, and those that can be installed."""
+    path, sha = known_tip(instance, workspace, ref)
+    return _listed(instance.pool.run(skills_of, str(path), sha), sha)
+
+
+def _listed(items: list[dict[str, Any]], sha: Sha | None) -> dict[str, Any]:
+    whole = {"total_count": len(items), "has_more": False, "next": None}
+    return {"items": items, **whole, "commit_sha": sha}
 
 
 # -- asking ---------------------------------------------------------------------------------------

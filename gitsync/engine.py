@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from gitsync import bootstrap, dataset_work, upkeep
+from gitsync import bootstrap, changes, dataset_work, upkeep
 from gitsync.instance import Instance
 from gitsync.runs import life
+from gitsync.store import jobs, syncs, turns
 from gitsync.store import objects as stored
-from gitsync.store import syncs, turns
 from gitsync.sync import objects, triggers
 from gitsync.sync.turn import run_turn
 
@@ -27,6 +27,7 @@ JOBS = (("bootstraps", 5.0, bootstrap.resume), *life.JOBS, *upkeep.JOBS)
 _HEARTBEATS_PER_LEASE = 4
 _IDLE_S = 1.0  # the longest sleep of the scheduler
 _STOP_S = 10.0
+_CHANGES_S = 1.0
 
 
 class Engine(Protocol):
@@ -65,6 +66,7 @@ class EmbeddedEngine:
         self._spawn(self._schedule, "scheduler")
         self._spawn(self._heartbeat, "heartbeat")
         self._spawn(self._keep_up, "upkeep")
+        self._spawn(self._finish_changes, "changes")
         self._spawn(self._check_data, "datasets")
 
     def _spawn(self, target: Callable[[], None], name: str) -> None:
@@ -77,6 +79,7 @@ class EmbeddedEngine:
         if instance.database.is_sqlite:
             with instance.database.write() as db:
                 taken, reopened = turns.take_over_all(db), syncs.reopen_syncs(db)
+                jobs.release_jobs(db)
                 stored.drop_idempotent(db, before=instance.now(), running=True)
             swept = objects.sweep(instance)
             dataset_work.recover(instance)
@@ -171,6 +174,15 @@ class EmbeddedEngine:
                     turns.renew(db, running, owner=instance.boot, lease_s=lease)
             except Exception:
                 log.exception("heartbeat failed")
+
+    def _finish_changes(self) -> None:
+        """Changes that a dead server began, or that wait for a remote."""
+        while not self._stop.is_set():
+            try:
+                changes.finish_open(self._instance)
+            except Exception:
+                log.exception("changes failed")
+            self._stop.wait(_CHANGES_S)
 
     def _keep_up(self) -> None:
         last: dict[str, float] = {}

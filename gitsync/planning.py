@@ -154,7 +154,7 @@ def state_of(repo: str, sha: str | None) -> dict[str, Any]:
             {"name": use.name, "mode": use.mode.value, "known": use.name in catalogue.skills}
             for use in lock.selection.skills
         ],
-        "files": len(lock.files),
+        "tracked": len(lock.files),
         "edited": edited,
         "missing": missing,
         "outdated": outdated,

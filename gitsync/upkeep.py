@@ -19,7 +19,16 @@ from gitsync.git.lock import RepoLock
 from gitsync.git.mirror import Mirror
 from gitsync.instance import Instance
 from gitsync.model import Sha
-from gitsync.store import devices, events, objects, sessions, syncs, versions, workspaces
+from gitsync.store import (
+    devices,
+    events,
+    jobs,
+    objects,
+    sessions,
+    syncs,
+    versions,
+    workspaces,
+)
 from gitsync.sync.objects import child_guard, is_usable, repository_of
 from gitsync.sync.publish import publish_one
 
@@ -42,6 +51,7 @@ def forget_old_rows(instance: Instance) -> dict[str, int]:
             "events": events.drop_events(
                 db, before=now - timedelta(days=settings.keep_events_days)
             ),
+            "jobs": jobs.drop_jobs(db, before=now - timedelta(days=settings.keep_deliveries_days)),
             "idempotency": objects.drop_idempotent(db, before=now - GRACE),
             "sessions": sessions.drop_sessions(db, before=now - GRACE),
             "device_logins": devices.drop_device_logins(db, before=now - GRACE),

@@ -6,18 +6,36 @@ from fastapi.routing import APIRoute
 from gitsync.web.answers import ALWAYS
 from gitsync.web.api import (
     artifacts,
+    datasets,
     events,
     executors,
     people,
     runs,
+    secrets,
+    skills,
     syncs,
+    templates,
     tokens,
     versions,
     workspaces,
 )
 
 PREFIX = "/api/v1"
-_MODULES = (workspaces, syncs, versions, artifacts, tokens, runs, executors, people, events)
+_MODULES = (
+    workspaces,
+    syncs,
+    versions,
+    artifacts,
+    templates,
+    skills,
+    tokens,
+    runs,
+    executors,
+    datasets,
+    secrets,
+    people,
+    events,
+)
 
 
 def router() -> APIRouter:

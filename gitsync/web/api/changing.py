@@ -1,0 +1,87 @@
+"""What all requests that change a repository share: their body, who may, and carrying out."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+from fastapi import Request
+from pydantic import Field
+
+from gitsync import changes
+from gitsync.errors import Forbidden, InvalidInput
+from gitsync.instance import Instance
+from gitsync.model import Sha
+from gitsync.records import Role, Workspace
+from gitsync.template.operations import Operation
+from gitsync.web.answers import may
+from gitsync.web.auth import Caller, check_access
+from gitsync.web.query import Body
+
+MAY = may(403, 502)
+
+
+class ChangeBody(Body):
+    """How a change is made."""
+
+    branch: str | None = Field(
+        None, min_length=1, max_length=1_000, description="A new branch instead of the default one."
+    )
+    expected_sha: str | None = Field(
+        None,
+        pattern="^[0-9a-fA-F]{40}$",
+        description="Only on top of this commit; zeros: only if there is no commit yet.",
+    )
+    message: str | None = Field(None, min_length=1, max_length=10_000)
+    dry_run: bool = Field(False, description="Plan, diffs and findings; nothing is written.")
+    as_: Literal["commit", "pull_request"] = Field("commit", alias="as")
+
+
+class PullRequestUnsupported(InvalidInput):
+    """No provider of ours can open a pull request yet."""
+
+    code = "PULL_REQUEST_UNSUPPORTED"
+
+
+def carry_out(
+    request: Request,
+    instance: Instance,
+    caller: Caller,
+    workspace: Workspace,
+    body: ChangeBody,
+    operation: Operation,
+) -> dict[str, Any]:
+    """Plan for readers, commit for members."""
+    if not body.dry_run:
+        check_access(instance, caller, workspace.id, Role.MEMBER)
+        if caller.user is None:
+            raise Forbidden("A machine token cannot do this; use the token of a person.")
+    if body.as_ == "pull_request":
+        raise PullRequestUnsupported(
+            f"gitsync cannot open a pull request at the provider {workspace.provider}. Give "
+            "`branch`: the commit goes to a new branch, from which you open it yourself.",
+            field="as",
+        )
+    user = caller.user
+    wanted = changes.Wanted(
+        operation,
+        name=user.name if user else "",
+        email=user.email if user else "",
+        branch=body.branch,
+        expected_sha=None if body.expected_sha is None else Sha.parse(body.expected_sha),
+        message=body.message,
+        requested_by=caller.id,
+        request_key=_key(request, caller, body),
+    )
+    if body.dry_run:
+        return changes.preview(instance, workspace, wanted)
+    return changes.change(instance, workspace, wanted)
+
+
+def _key(request: Request, caller: Caller, body: ChangeBody) -> str | None:
+    """What names this request of this caller if it is repeated."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    parts = (caller.id, request.url.path, key, body.model_dump_json())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
