@@ -29,6 +29,7 @@ from gitsync.store import (
     events,
     objects,
     people,
+    runs,
     syncs,
     turns,
     workspaces,
@@ -364,6 +365,10 @@ def delete(instance: Instance, workspace: Workspace) -> None:
     if workspace.state is not WorkspaceState.DISCONNECTED:
         raise Conflict("Disconnect the workspace first; deleting it removes all its versions.")
     with instance.database.write() as db:
+        workspaces.lock_workspace(db, workspace.id)
+        going_on = runs.count_open(db, workspace.id)
+        if going_on:
+            raise Conflict(f"{going_on} run(s) of the workspace are not over. Stop them first.")
         packs = objects.packs_of(db, workspace.id)
         uploaded = dataset_checks.all_of_workspace(db, workspace.id)
         workspaces.delete_workspace(db, workspace.id)

@@ -49,6 +49,16 @@ def waiting(
     return [record(Run, row) for row in rows]
 
 
+def waiting_counts(db: Connection) -> dict[str, int]:
+    """How many runs wait, by kind."""
+    rows = db.execute(
+        sa.select(runs.c.kind, sa.func.count())
+        .where(runs.c.state == _PENDING)
+        .group_by(runs.c.kind)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
 def claimed_before(db: Connection, token_id: str, key: str) -> Run | None:
     """The run that this executor got by a claim with the same key and still holds."""
     row = db.execute(

@@ -12,7 +12,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from gitsync import __version__
 from gitsync.instance import Instance
-from gitsync.store import measures, turns
+from gitsync.runs import life
+from gitsync.store import measures, run_life, runs, turns
 from gitsync.web import shapes
 from gitsync.web.answers import Responses, may
 from gitsync.web.auth import InstanceDep
@@ -41,12 +42,22 @@ def readyz(instance: InstanceDep) -> JSONResponse:
     with instance.database.read() as db:
         stuck = turns.stuck(db, older_than=STUCK_AFTER)
         depth = turns.depth(db)
+        waits = run_life.waiting_counts(db)
+    there = life.presence(instance)
+    waiting = {kind: waits.get(kind, 0) for kind in there}
     is_ready = not stuck and not instance.stopping.is_set()
     return JSONResponse(
         {
             "status": "ready" if is_ready else "not ready",
             "queue_depth": depth,
             "stuck_workspaces": stuck,
+            "executors": there,
+            "waiting_runs": waiting,
+            "remarks": [
+                f"{waiting[kind]} {kind} run(s) wait, and no executor for them is connected."
+                for kind, number in there.items()
+                if not number and waiting[kind]
+            ],
         },
         status_code=200 if is_ready else 503,
     )
@@ -75,6 +86,13 @@ def _fill(registry: CollectorRegistry, instance: Instance) -> None:
         steps = measures.steps(db)
         counts = measures.counts(db)
         depth = turns.depth(db)
+        runs_now = runs.counts(db)
+    of_runs = Gauge("gitsync_runs", "Runs by kind and state.", ["kind", "state"], registry=registry)
+    for of_kind, number_of_runs in runs_now.items():
+        of_runs.labels(*of_kind).set(number_of_runs)
+    there = Gauge("gitsync_executors", "Executors heard of lately.", ["kind"], registry=registry)
+    for kind, number_there in life.presence(instance).items():
+        there.labels(kind).set(number_there)
     Gauge("gitsync_queue_depth", "Workspaces that are owed a look.", registry=registry).set(depth)
     age = Gauge(
         "gitsync_workspace_staleness_seconds",

@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from gitsync.records import CommitState, Outcome, Role, SyncStatus, Trigger, WorkspaceState
+from gitsync.records import (
+    CommitState,
+    Outcome,
+    Role,
+    RunKind,
+    SyncStatus,
+    Trigger,
+    WorkspaceState,
+)
 from gitsync.text import printable, storable
 
 SHA, DIGEST = "0123456789abcdef0123456789abcdef01234567", "9f86d081884c7d65" * 4
@@ -240,6 +248,7 @@ class Token(Shape):
     id: str
     name: str
     role: Literal["read", "push", "executor"] | None = Field(description="null: a person's token.")
+    kinds: list[RunKind] | None = Field(description="Of an executor; null: every kind.")
     workspaces: list[str] = Field(description="Of a machine token.")
     created_at: Moment
     expires_at: Moment | None
@@ -403,6 +412,9 @@ class Readiness(Shape):
     status: Literal["ready", "not ready"]
     queue_depth: Count
     stuck_workspaces: list[str]
+    executors: dict[str, Count] = Field(description="Who is there to carry out runs, by kind.")
+    waiting_runs: dict[str, Count] = Field(description="Runs that wait for an executor, by kind.")
+    remarks: list[str] = Field(description="What somebody should look at; none makes it unready.")
 
 
 Error.model_rebuild()

@@ -114,6 +114,9 @@ class ChangeBody(Body):
     default_branch: str | None = Field(None, max_length=1_000)
     watch: Literal["default", "all"] | None = None
     accept_harbor_native: bool | None = None
+    train_requires_eval: Literal["off", "warn", "refuse"] | None = Field(
+        None, description="Training of code that no finished evaluation rewarded throughout."
+    )
 
 
 class TryBody(Body):
@@ -276,10 +279,14 @@ def change(body: ChangeBody, workspace: AdminOf, instance: InstanceDep) -> dict[
         branch = given["default_branch"]
         values["chosen_branch"] = None if branch is None else connect.full_ref(branch)
     with instance.database.write() as db:
-        if given.get("accept_harbor_native") is not None:
+        changed = {
+            key: given[key]
+            for key in ("accept_harbor_native", "train_requires_eval")
+            if given.get(key) is not None
+        }
+        if changed:
             current = workspaces.lock_workspace(db, workspace.id).settings
-            accept = given["accept_harbor_native"]
-            values["settings"] = {**current, "accept_harbor_native": accept}
+            values["settings"] = {**current, **changed}
         if values:
             workspaces.change_workspace(db, workspace.id, **values)
         if given.get("identity") is not None:
