@@ -191,7 +191,7 @@ def _short(sha: str | None) -> str:
     return "–" if sha is None else sha[:7]
 
 
-def _url(*parts: object, **query: object) -> str:
+def path_to(*parts: object, **query: object) -> str:
     """A path of ours: each part is quoted; `None` in the query is left out."""
     path = "/" + "/".join(
         quote(str(part).encode("utf-8", "surrogateescape"), safe="") for part in parts
@@ -222,7 +222,7 @@ def _environment() -> jinja2.Environment:
         "short": _short,
         "plural": _plural,
     }
-    made.globals |= {"asset": asset_url, "url": _url}
+    made.globals |= {"asset": asset_url, "url": path_to}
     for name in ("icons.html", "pieces.html"):
         module = made.get_template(name).module
         made.globals |= {

@@ -1,0 +1,405 @@
+"""What pages show of many rows at once: a fixed number of statements, however many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from gitsync.records import Branch, Workspace
+from gitsync.store.rows import Page, page_by_id, page_by_key, record
+from gitsync.store.syncs import OPEN
+from gitsync.store.tables import (
+    artifacts,
+    assessments,
+    branches,
+    clock,
+    deliveries,
+    memberships,
+    packs,
+    rollout_versions,
+    syncs,
+    versions,
+    workspaces,
+)
+
+_TROUBLE = ("published_with_errors", "refused", "error")
+_SUBJECT = 400  # characters of a message that are read for its first line
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A version in half a line."""
+
+    commit_sha: str
+    message: str
+    author: str
+    published_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LastSync:
+    """The newest ended sync of a workspace."""
+
+    id: int
+    status: str
+    outcome: str | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The health of one workspace."""
+
+    live: Brief | None
+    rollouts: int
+    failing: int
+    last: LastSync | None
+    open_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One sync or one push in a chart."""
+
+    id: int
+    at: datetime
+    seconds: float
+    outcome: str
+    sha: str | None
+
+
+def search_workspaces(
+    db: Connection, text: str, *, limit: int, after: str | None, user_id: str | None
+) -> Page[Workspace]:
+    """By name; those of a member, or all; `text` is a part of the name or the identity."""
+    query = sa.select(workspaces)
+    if user_id is not None:
+        query = query.join(memberships, memberships.c.workspace_id == workspaces.c.id).where(
+            memberships.c.user_id == user_id
+        )
+    if text:
+        query = query.where(
+            sa.or_(
+                workspaces.c.name_key.contains(text.lower(), autoescape=True),
+                workspaces.c.identity_key.contains(text.lower(), autoescape=True),
+            )
+        )
+    return page_by_key(
+        db,
+        query,
+        workspaces.c.name_key,
+        limit=limit,
+        after=after,
+        build=lambda row: record(Workspace, row),
+    )
+
+
+def member_of(db: Connection, user_id: str) -> frozenset[str]:
+    """The workspaces of a person."""
+    found = sa.select(memberships.c.workspace_id).where(memberships.c.user_id == user_id)
+    return frozenset(db.execute(found).scalars())
+
+
+def troubled(db: Connection, *, limit: int, user_id: str | None) -> list[Workspace]:
+    """Active workspaces whose last sync went wrong, or that cannot be looked at."""
+    newest = (
+        sa.select(sa.func.max(syncs.c.id))
+        .where(syncs.c.workspace_id == workspaces.c.id, syncs.c.outcome.is_not(None))
+        .scalar_subquery()
+    )
+    bad = sa.select(syncs.c.id).where(syncs.c.id == newest, syncs.c.outcome.in_(_TROUBLE))
+    query = sa.select(workspaces).where(
+        workspaces.c.state == "active",
+        sa.or_(workspaces.c.last_error.is_not(None), bad.exists()),
+    )
+    if user_id is not None:
+        query = query.join(memberships, memberships.c.workspace_id == workspaces.c.id).where(
+            memberships.c.user_id == user_id
+        )
+    rows = db.execute(query.order_by(workspaces.c.name_key).limit(limit))
+    return [record(Workspace, row) for row in rows]
+
+
+def served_branch(workspace: Workspace, found: Iterable[Branch]) -> Branch | None:
+    """The branch a workspace is known by: the chosen one, else the default one."""
+    wanted = workspace.chosen_branch or workspace.default_branch
+    return next((b for b in found if b.name == wanted), None)
+
+
+def glances(
+    db: Connection, shown: Sequence[Workspace], of: dict[str, list[Branch]]
+) -> dict[str, Glance]:
+    """The health of several workspaces; `of` holds their branches."""
+    ids = [workspace.id for workspace in shown]
+    tips = {}
+    for workspace in shown:
+        branch = served_branch(workspace, of[workspace.id])
+        if branch is not None and branch.published_sha is not None:
+            tips[workspace.id] = branch.published_sha
+    live: dict[str, Brief] = {}
+    numbers: dict[str, tuple[int, int]] = {}
+    if tips:
+        rows = db.execute(
+            sa.select(versions.c.id, versions.c.workspace_id, *_brief_columns()).where(
+                sa.tuple_(versions.c.workspace_id, versions.c.commit_sha).in_(list(tips.items()))
+            )
+        ).all()
+        live = {row.workspace_id: _brief(row) for row in rows}
+        counted = _counts(db, [row.id for row in rows])
+        numbers = {row.workspace_id: counted.get(row.id, (0, 0)) for row in rows}
+    last, waiting = _last_syncs(db, ids), _open_since(db, ids)
+    return {
+        workspace_id: Glance(
+            live.get(workspace_id),
+            *numbers.get(workspace_id, (0, 0)),
+            last.get(workspace_id),
+            waiting.get(workspace_id),
+        )
+        for workspace_id in ids
+    }
+
+
+def _is_failing() -> sa.ColumnElement[bool]:
+    """Of a rollout version joined with its version: the newest assessments forbid to run it."""
+    newest = assessments.alias()
+    wrong = (
+        sa.select(assessments.c.id)
+        .where(
+            assessments.c.workspace_id == versions.c.workspace_id,
+            assessments.c.content_key == rollout_versions.c.content_key,
+            assessments.c.verdict != "ok",
+            ~sa.select(newest.c.id)
+            .where(
+                newest.c.workspace_id == assessments.c.workspace_id,
+                newest.c.content_key == assessments.c.content_key,
+                newest.c.entrypoint == assessments.c.entrypoint,
+                newest.c.id > assessments.c.id,
+            )
+            .exists(),
+        )
+        .exists()
+    )
+    return sa.or_(rollout_versions.c.runnable.is_(False), wrong)
+
+
+def _counts(db: Connection, version_ids: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Per version: rollouts, and those that cannot run."""
+    rows = db.execute(
+        sa.select(
+            rollout_versions.c.version_id,
+            sa.func.count(),
+            sa.func.sum(sa.case((_is_failing(), 1), else_=0)),
+        )
+        .join(versions, versions.c.id == rollout_versions.c.version_id)
+        .where(rollout_versions.c.version_id.in_(version_ids))
+        .group_by(rollout_versions.c.version_id)
+    )
+    return {version_id: (int(total), int(failing)) for version_id, total, failing in rows}
+
+
+def _last_syncs(db: Connection, ids: Sequence[str]) -> dict[str, LastSync]:
+    ends = (
+        sa.select(sa.func.max(syncs.c.id))
+        .where(syncs.c.workspace_id.in_(ids), syncs.c.outcome.is_not(None))
+        .group_by(syncs.c.workspace_id)
+    )
+    columns = (syncs.c.id, syncs.c.status, syncs.c.outcome, syncs.c.finished_at)
+    rows = db.execute(sa.select(syncs.c.workspace_id, *columns).where(syncs.c.id.in_(ends)))
+    return {row.workspace_id: record(LastSync, row) for row in rows}
+
+
+def _open_since(db: Connection, ids: Sequence[str]) -> dict[str, datetime]:
+    rows = db.execute(
+        sa.select(syncs.c.workspace_id, sa.func.min(syncs.c.requested_at))
+        .where(syncs.c.workspace_id.in_(ids), syncs.c.status.in_(OPEN))
+        .group_by(syncs.c.workspace_id)
+    )
+    return {workspace_id: since for workspace_id, since in rows}
+
+
+def _brief_columns() -> tuple[Any, ...]:
+    return (
+        versions.c.commit_sha,
+        sa.func.substr(versions.c.message, 1, _SUBJECT).label("message"),
+        versions.c.author,
+        versions.c.published_at,
+    )
+
+
+def _brief(row: Any) -> Brief:
+    return Brief(row.commit_sha, row.message, row.author.get("name") or "", row.published_at)
+
+
+def briefs(db: Connection, workspace_id: str, shas: Iterable[str]) -> dict[str, Brief]:
+    """Those of these commits that are versions."""
+    wanted = sorted(set(shas))
+    rows = db.execute(
+        sa.select(*_brief_columns()).where(
+            versions.c.workspace_id == workspace_id, versions.c.commit_sha.in_(wanted)
+        )
+    )
+    return {row.commit_sha: _brief(row) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One version that holds a rollout."""
+
+    brief: Brief
+    content_key: str
+    digest: str | None
+    size: int | None
+    is_failing: bool
+
+
+def rollout_history(
+    db: Connection, workspace_id: str, name: str, *, limit: int, after: str | None
+) -> Page[Held]:
+    """A rollout over time, newest first, as it is assessed now."""
+    query = (
+        sa.select(
+            versions.c.id,
+            *_brief_columns(),
+            rollout_versions.c.content_key,
+            rollout_versions.c.digest,
+            rollout_versions.c.size,
+            _is_failing().label("is_failing"),
+        )
+        .join(rollout_versions, rollout_versions.c.version_id == versions.c.id)
+        .where(versions.c.workspace_id == workspace_id, rollout_versions.c.name == name)
+    )
+    return page_by_id(
+        db,
+        query,
+        versions.c.id,
+        limit=limit,
+        after=after,
+        build=lambda row: Held(
+            _brief(row), row.content_key, row.digest, row.size, bool(row.is_failing)
+        ),
+    )
+
+
+# -- charts ---------------------------------------------------------------------------------------
+
+
+def sync_points(db: Connection, workspace_id: str, *, limit: int) -> list[Point]:
+    """The newest ended syncs that found something, oldest first: how long they took."""
+    rows = db.execute(
+        sa.select(syncs.c.id, syncs.c.started_at, syncs.c.finished_at, syncs.c.outcome)
+        .where(
+            syncs.c.workspace_id == workspace_id,
+            syncs.c.started_at.is_not(None),
+            syncs.c.finished_at.is_not(None),
+            syncs.c.outcome != "unchanged",
+        )
+        .order_by(syncs.c.id.desc())
+        .limit(limit)
+    ).all()
+    return [
+        Point(
+            row.id,
+            row.finished_at,
+            (row.finished_at - row.started_at).total_seconds(),
+            row.outcome,
+            None,
+        )
+        for row in reversed(rows)
+    ]
+
+
+def push_points(db: Connection, workspace_id: str, *, limit: int) -> list[Point]:
+    """The newest deliveries that were published, oldest first: from arrival to being live."""
+    rows = db.execute(
+        sa.select(deliveries)
+        .where(
+            deliveries.c.workspace_id == workspace_id,
+            deliveries.c.settled_at.is_not(None),
+            deliveries.c.outcome.in_(("published", "published_with_errors")),
+        )
+        .order_by(deliveries.c.id.desc())
+        .limit(limit)
+    ).all()
+    return [
+        Point(
+            row.id,
+            row.settled_at,
+            max(0.0, (row.settled_at - row.received_at).total_seconds()),
+            row.outcome,
+            row.after_sha,
+        )
+        for row in reversed(rows)
+    ]
+
+
+# -- the whole instance ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A workspace in the queue; `is_running` while somebody works on it."""
+
+    id: str
+    name: str
+    owed_since: datetime | None
+    not_before: datetime | None
+    is_running: bool
+    failures: int
+    last_error: dict[str, Any] | None
+
+
+def queue(db: Connection, *, limit: int) -> list[Owed]:
+    """Workspaces that are owed a look, the longest waiting first."""
+    running = sa.and_(workspaces.c.owner.is_not(None), workspaces.c.expires_at > clock())
+    rows = db.execute(
+        sa.select(
+            workspaces.c.id,
+            workspaces.c.name,
+            workspaces.c.owed_since,
+            workspaces.c.not_before,
+            running.label("is_running"),
+            workspaces.c.failures,
+            workspaces.c.last_error,
+        )
+        .where(workspaces.c.state == "active", workspaces.c.requested > workspaces.c.done)
+        .order_by(workspaces.c.owed_since)
+        .limit(limit)
+    )
+    return [record(Owed, row) for row in rows]
+
+
+def quiet_longest(db: Connection, *, limit: int) -> list[tuple[str, str, datetime | None]]:
+    """Active workspaces by their last look, the oldest first: id, name, time."""
+    rows = db.execute(
+        sa.select(workspaces.c.id, workspaces.c.name, workspaces.c.last_look_at)
+        .where(workspaces.c.state == "active")
+        .order_by(workspaces.c.last_look_at.asc().nulls_first())
+        .limit(limit)
+    )
+    return [(row.id, row.name, row.last_look_at) for row in rows]
+
+
+def storage(db: Connection) -> dict[str, tuple[int, int]]:
+    """Number and bytes of stored artifacts and packs."""
+    found = {}
+    for name, table in (("artifacts", artifacts), ("packs", packs)):
+        count, total = db.execute(
+            sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(table.c.size), 0))
+        ).one()
+        found[name] = (int(count), int(total))
+    return found
+
+
+def watched(db: Connection, workspace_id: str) -> list[Branch]:
+    """The branches that are followed now, by name."""
+    rows = db.execute(
+        sa.select(branches)
+        .where(branches.c.workspace_id == workspace_id, branches.c.state == "live")
+        .order_by(branches.c.name)
+    )
+    return [record(Branch, row) for row in rows]

@@ -1,0 +1,68 @@
+"""`/account`: a person's own tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from gitsync.errors import GitSyncError
+from gitsync.instance import Instance
+from gitsync.store import people
+from gitsync.web import wire
+from gitsync.web.api import tokens
+from gitsync.web.auth import InstanceDep
+from gitsync.web.pages.access import PageRoute, back_to, notice_of
+from gitsync.web.pages.render import page
+from gitsync.web.pages.settings import checked
+from gitsync.web.session import FormDep, Session, SessionDep
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+def _page(
+    request: Request, instance: Instance, viewer: Session, *, status: int = 200, **more: Any
+) -> Response:
+    with instance.database.read() as db:
+        found = people.list_tokens(db, viewer.user.id)
+    values = {"secret": None, "refused": None, "notice": notice_of(request), **more}
+    return page(
+        request,
+        "account.html",
+        viewer=viewer,
+        status=status,
+        tokens=found,
+        server=instance.settings.url,
+        **values,
+    )
+
+
+@router.get("/account")
+def show(request: Request, instance: InstanceDep, viewer: SessionDep) -> Response:
+    """Tokens by when they were made."""
+    return _page(request, instance, viewer)
+
+
+@router.post("/account/tokens")
+def make(form: FormDep, request: Request, instance: InstanceDep) -> Response:
+    """A new token, shown this once."""
+    viewer = form.session
+    try:
+        body = checked(
+            tokens.TokenBody,
+            name=form.text("name"),
+            expires_in_days=form.text("days") or None,
+        )
+        made = tokens.create(body, instance, viewer.caller)
+    except GitSyncError as e:
+        status = wire.status_of(e)
+        return _page(request, instance, viewer, status=status, refused=e.message)
+    return _page(request, instance, viewer, secret=made["secret"])
+
+
+@router.post("/account/tokens/revoke")
+def revoke(form: FormDep, instance: InstanceDep) -> Response:
+    """Revoke one."""
+    tokens.revoke(form.text("token"), instance, form.session.caller)
+    return back_to("/account", "revoked")

@@ -1,0 +1,161 @@
+"""Versions: list, one with all it holds, the difference of two, downloads, pins."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from gitsync import catalogue, resolve
+from gitsync.errors import InvalidInput
+from gitsync.model import Sha
+from gitsync.store import events, glance, versions
+from gitsync.web.api import artifacts
+from gitsync.web.auth import InstanceDep
+from gitsync.web.pages.access import MemberRoom, PageRoute, ReaderRoom, back_to, notice_of
+from gitsync.web.pages.render import page, path_to
+from gitsync.web.pages.workspace import BranchQuery, live_link
+from gitsync.web.query import ShaDep, WindowDep
+from gitsync.web.session import FormDep
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+_PIN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+_DAYS = {"": None, "30": 30, "90": 90, "365": 365}
+COMPARABLE = 50  # versions offered for a comparison
+
+
+@router.get("/workspaces/{workspace_id}/versions")
+def list_versions(
+    room: ReaderRoom,
+    request: Request,
+    instance: InstanceDep,
+    window: WindowDep,
+    branch: BranchQuery = None,
+) -> Response:
+    """Published versions, newest first."""
+    ref = resolve.full_ref(branch) if branch else None
+    with instance.database.read() as db:
+        last = events.last_event_id(db)
+        found = versions.list_versions(
+            db, room.workspace.id, limit=window.limit, after=window.after, branch=ref
+        )
+        seen = versions.branches_seen(db, [version.id for version in found.items])
+        branches = glance.watched(db, room.workspace.id)
+    return page(
+        request,
+        "versions.html",
+        viewer=room.viewer,
+        room=room,
+        ws=room.workspace,
+        tab="versions",
+        live=live_link(room),
+        last=last,
+        found=found,
+        items=[catalogue.version_json(v, seen.get(v.id, [])) for v in found.items],
+        tips={b.published_sha for b in branches},
+        branches=branches,
+        branch=branch,
+    )
+
+
+@router.get("/workspaces/{workspace_id}/versions/{sha}")
+def show(sha: ShaDep, room: ReaderRoom, request: Request, instance: InstanceDep) -> Response:
+    """Everything of a version."""
+    found = catalogue.manifest(instance, room.workspace.id, sha)
+    with instance.database.read() as db:
+        others = versions.list_versions(db, room.workspace.id, limit=COMPARABLE, after=None)
+        branches = glance.watched(db, room.workspace.id)
+    return page(
+        request,
+        "version.html",
+        viewer=room.viewer,
+        room=room,
+        ws=room.workspace,
+        tab="versions",
+        version_of=found,
+        sha=str(sha),
+        others=[v for v in others.items if v.commit_sha != sha],
+        serving=[b for b in branches if b.published_sha == sha],
+        notice=notice_of(request),
+    )
+
+
+@router.get("/workspaces/{workspace_id}/versions/{sha}/diff")
+def diff(
+    sha: ShaDep,
+    room: ReaderRoom,
+    request: Request,
+    instance: InstanceDep,
+    base: Annotated[str, Query(alias="from", max_length=40)],
+) -> Response:
+    """What changed between two versions."""
+    found = catalogue.difference(instance, room.workspace, Sha.parse(base), sha)
+    return page(
+        request,
+        "diff.html",
+        viewer=room.viewer,
+        room=room,
+        ws=room.workspace,
+        tab="versions",
+        sha=str(sha),
+        base=found["from"],
+        diff=found,
+    )
+
+
+@router.get("/workspaces/{workspace_id}/versions/{sha}/archive.tar.gz")
+def archive(sha: ShaDep, room: ReaderRoom, instance: InstanceDep, request: Request) -> Response:
+    """The full tree, for those who look at the page."""
+    return artifacts.archive(sha, room.workspace, instance, request)
+
+
+@router.get("/workspaces/{workspace_id}/artifacts/{digest}.tar")
+def artifact(
+    digest: artifacts.Digest, room: ReaderRoom, instance: InstanceDep, request: Request
+) -> Response:
+    """One rollout's bytes."""
+    return artifacts.plain(digest, room.workspace, instance, request)
+
+
+def _here(room_id: str, sha: Sha) -> str:
+    return path_to("workspaces", room_id, "versions", sha)
+
+
+@router.post("/workspaces/{workspace_id}/versions/{sha}/recheck")
+def recheck(form: FormDep, sha: ShaDep, room: MemberRoom, instance: InstanceDep) -> Response:
+    """Assess with the present checker."""
+    catalogue.recheck(instance, room.workspace, sha)
+    return back_to(_here(room.workspace.id, sha), "rechecked")
+
+
+@router.post("/workspaces/{workspace_id}/versions/{sha}/pin")
+def pin(form: FormDep, sha: ShaDep, room: MemberRoom, instance: InstanceDep) -> RedirectResponse:
+    """Keep the version."""
+    name, reason, days = form.text("name"), form.text("reason"), form.text("days")
+    if not _PIN.fullmatch(name):
+        raise InvalidInput("A pin's name has letters, digits, `.`, `_`, `:` and `-`.", field="name")
+    if days not in _DAYS:
+        raise InvalidInput("Choose how long the pin lasts.", field="days")
+    lasts = _DAYS[days]
+    catalogue.pin(
+        instance,
+        room.workspace,
+        sha,
+        name,
+        owner=room.viewer.user.id,
+        reason=reason[:2000],
+        expires_at=None if lasts is None else instance.now() + timedelta(days=lasts),
+    )
+    return back_to(_here(room.workspace.id, sha), "pinned")
+
+
+@router.post("/workspaces/{workspace_id}/versions/{sha}/unpin")
+def unpin(form: FormDep, sha: ShaDep, room: MemberRoom, instance: InstanceDep) -> RedirectResponse:
+    """Let go."""
+    with instance.database.write() as db:
+        version = versions.get_version(db, room.workspace.id, sha)
+        versions.drop_pin(db, version.id, form.text("name"))
+    return back_to(_here(room.workspace.id, sha), "unpinned")

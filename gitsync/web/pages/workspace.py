@@ -1,0 +1,189 @@
+"""`/workspaces/{id}`: branches, rollouts, syncs; *Sync now*."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from gitsync import catalogue
+from gitsync.errors import GitSyncError, NotFound
+from gitsync.git.objects import ObjectStore, read_commit
+from gitsync.instance import Instance
+from gitsync.records import Sync, Workspace
+from gitsync.store import events, glance, syncs
+from gitsync.sync import triggers
+from gitsync.sync.objects import is_usable, repository_of
+from gitsync.web import wire
+from gitsync.web.auth import InstanceDep
+from gitsync.web.pages import charts
+from gitsync.web.pages.access import MemberRoom, PageRoute, ReaderRoom, Room, back_to, notice_of
+from gitsync.web.pages.render import page, path_to
+from gitsync.web.query import WindowDep
+from gitsync.web.session import FormDep
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+BranchQuery = Annotated[str | None, Query(max_length=1000)]
+SHOWN_ROLLOUTS, SHOWN_SYNCS, IN_CHART = 30, 10, 60
+_WORST_FIRST = {"error": 0, "unresolvable": 1, "ok": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRow:
+    """A sync in a list: what it found on one branch, and that commit in half a line."""
+
+    sync: Sync
+    branch: str | None
+    sha: str | None
+    brief: glance.Brief | None
+    others: int
+    ms: float | None
+
+
+def sync_rows(instance: Instance, workspace: Workspace, found: Iterable[Sync]) -> list[SyncRow]:
+    """Syncs with their commits: from the versions, for refused ones from the repository."""
+    shown = []
+    for sync in found:
+        moves = [move for move in wire.sync_json(sync)["branches"] if move["to_sha"]]
+        shown.append((sync, moves))
+    wanted = {moves[0]["to_sha"] for _, moves in shown if moves}
+    with instance.database.read() as db:
+        briefs = glance.briefs(db, workspace.id, wanted) if wanted else {}
+    briefs |= _unpublished(instance, workspace, wanted - briefs.keys())
+    return [
+        SyncRow(
+            sync=sync,
+            branch=moves[0]["name"] if moves else None,
+            sha=moves[0]["to_sha"] if moves else None,
+            brief=briefs.get(moves[0]["to_sha"]) if moves else None,
+            others=max(0, len(moves) - 1),
+            ms=None
+            if sync.started_at is None or sync.finished_at is None
+            else (sync.finished_at - sync.started_at).total_seconds() * 1000,
+        )
+        for sync, moves in shown
+    ]
+
+
+def _unpublished(
+    instance: Instance, workspace: Workspace, shas: set[str]
+) -> dict[str, glance.Brief]:
+    path = repository_of(instance, workspace)
+    if not shas or not is_usable(path):
+        return {}
+    store, found = ObjectStore(path), {}
+    for sha in shas:
+        try:
+            commit = read_commit(path, sha, store=store)
+        except GitSyncError:
+            continue
+        found[sha] = glance.Brief(sha, commit.message[:400], commit.author.name, instance.now())
+    return found
+
+
+def live_link(room: Room) -> str:
+    """Where a page of a workspace hears of news."""
+    return path_to("live", workspace=room.workspace.id)
+
+
+@router.get("/workspaces/{workspace_id}")
+def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Response:
+    """What is live, what is failing, what happened lately."""
+    workspace = room.workspace
+    with instance.database.read() as db:
+        last = events.last_event_id(db)
+        branches = glance.watched(db, workspace.id)
+        health = glance.glances(db, [workspace], {workspace.id: branches})[workspace.id]
+        recent = syncs.list_syncs(db, workspace.id, limit=SHOWN_SYNCS, after=None)
+        durations = glance.sync_points(db, workspace.id, limit=IN_CHART)
+        pushes = glance.push_points(db, workspace.id, limit=IN_CHART)
+    rollouts = _sorted(catalogue.rollouts(instance, workspace.id, branch=None))
+    return page(
+        request,
+        "workspace.html",
+        viewer=room.viewer,
+        room=room,
+        ws=workspace,
+        tab="overview",
+        live=live_link(room),
+        last=last,
+        branches=branches,
+        served=glance.served_branch(workspace, branches),
+        health=health,
+        rollouts=rollouts[:SHOWN_ROLLOUTS],
+        more_rollouts=max(0, len(rollouts) - SHOWN_ROLLOUTS),
+        recent=recent,
+        rows=sync_rows(instance, workspace, recent.items),
+        durations=charts.sync_bars(durations),
+        pushes=charts.push_dots(
+            pushes, lambda sha: path_to("workspaces", workspace.id, "commits", sha)
+        ),
+        clone_url=wire.clone_url(instance.settings.url, workspace),
+        server=instance.settings.url,
+        notice=notice_of(request),
+    )
+
+
+def _sorted(rollouts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that cannot run first."""
+    return sorted(rollouts, key=lambda r: (_WORST_FIRST.get(r["verdict"], 9), r["name"]))
+
+
+@router.get("/workspaces/{workspace_id}/rollouts")
+def rollouts(
+    room: ReaderRoom, request: Request, instance: InstanceDep, branch: BranchQuery = None
+) -> Response:
+    """Every rollout a branch serves."""
+    with instance.database.read() as db:
+        last = events.last_event_id(db)
+        branches = glance.watched(db, room.workspace.id)
+    try:
+        found = _sorted(catalogue.rollouts(instance, room.workspace.id, branch=branch))
+    except NotFound:
+        found = []
+    served = glance.served_branch(room.workspace, branches)
+    return page(
+        request,
+        "rollouts.html",
+        viewer=room.viewer,
+        room=room,
+        ws=room.workspace,
+        tab="rollouts",
+        live=live_link(room),
+        last=last,
+        branches=branches,
+        branch=branch or (None if served is None else wire.branch_json(served)["name"]),
+        rollouts=found,
+    )
+
+
+@router.get("/workspaces/{workspace_id}/syncs")
+def history(
+    room: ReaderRoom, request: Request, instance: InstanceDep, window: WindowDep
+) -> Response:
+    """All syncs, newest first."""
+    with instance.database.read() as db:
+        last = events.last_event_id(db)
+        found = syncs.list_syncs(db, room.workspace.id, limit=window.limit, after=window.after)
+    return page(
+        request,
+        "syncs.html",
+        viewer=room.viewer,
+        room=room,
+        ws=room.workspace,
+        tab="syncs",
+        live=live_link(room),
+        last=last,
+        found=found,
+        rows=sync_rows(instance, room.workspace, found.items),
+    )
+
+
+@router.post("/workspaces/{workspace_id}/sync")
+def sync_now(form: FormDep, room: MemberRoom, instance: InstanceDep) -> Response:
+    """Look at the remote now."""
+    triggers.request_sync(instance, room.workspace, by=room.viewer.user.id)
+    return back_to(path_to("workspaces", room.workspace.id), "sync")

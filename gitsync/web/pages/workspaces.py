@@ -1,0 +1,71 @@
+"""`/workspaces`: the health of all workspaces at a glance; `/theme` and the way in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from gitsync.store import events, glance, workspaces
+from gitsync.web.auth import InstanceDep
+from gitsync.web.pages.access import PageRoute, notice_of
+from gitsync.web.pages.render import THEMES, page
+from gitsync.web.query import WindowDep
+from gitsync.web.session import FormRefused, SessionDep, read_form, safe_next
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+A_YEAR = 365 * 86400
+
+
+@router.get("/workspaces")
+def overview(
+    request: Request,
+    instance: InstanceDep,
+    viewer: SessionDep,
+    window: WindowDep,
+    q: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """What is live, what is failing, what is stuck."""
+    user_id = None if viewer.caller.is_admin else viewer.user.id
+    with instance.database.read() as db:
+        last = events.last_event_id(db)
+        found = glance.search_workspaces(
+            db, q.strip(), limit=window.limit, after=window.after, user_id=user_id
+        )
+        is_first = window.after is None and not q.strip()
+        trouble = glance.troubled(db, limit=20, user_id=user_id) if is_first else []
+        shown = {w.id: w for w in (*trouble, *found.items)}
+        branches = workspaces.branches_of(db, shown)
+        health = glance.glances(db, list(shown.values()), branches)
+    return page(
+        request,
+        "workspaces.html",
+        viewer=viewer,
+        found=found,
+        trouble=trouble,
+        health=health,
+        q=q.strip(),
+        last=last,
+        notice=notice_of(request),
+        server=instance.settings.url,
+    )
+
+
+@router.get("/", name="home")
+def home() -> RedirectResponse:
+    """The way in."""
+    return RedirectResponse("/workspaces", status_code=307)
+
+
+@router.post("/theme")
+async def theme(request: Request) -> RedirectResponse:
+    """Light, dark, or as the system says; remembered by the browser alone, so it needs no token."""
+    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise FormRefused("This form was not sent from a page of this server.")
+    form = await read_form(request)
+    answer = RedirectResponse(safe_next(str(form.get("next", ""))), status_code=303)
+    wanted = form.get("theme")
+    if wanted in THEMES:
+        answer.set_cookie("theme", str(wanted), max_age=A_YEAR, samesite="lax", httponly=True)
+    return answer
