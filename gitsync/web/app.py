@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,7 +22,7 @@ from gitsync import __version__
 from gitsync.errors import GitSyncError, NotSupported
 from gitsync.instance import MIB, Instance
 from gitsync.store import DatabaseFailed, RowExists
-from gitsync.web import answers, api, cli_api, health, hooks, login, session
+from gitsync.web import answers, api, cli_api, device, health, hooks, login, pages, session, uploads
 from gitsync.web.auth import Waits
 from gitsync.web.cli_api.scope import WholeSegments
 from gitsync.web.githost import GitHost
@@ -52,6 +52,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
     app.state.instance = instance
     app.state.running = running
     app.state.waits = Waits()
+    app.state.receiving = uploads.Receiving()
     app.state.rates = Rates()
     app.state.git_host = GitHost(instance)
     app.include_router(api.router())
@@ -59,14 +60,13 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
     app.include_router(hooks.router)
     app.include_router(health.router)
     app.include_router(login.router)
+    app.include_router(device.router)
+    app.include_router(uploads.router)
     app.mount("/git", _WholePath(app.state.git_host))
-
-    @app.get("/", include_in_schema=False)
-    def home() -> Response:
-        return RedirectResponse("/healthz", status_code=307)
 
     _install_errors(app)
     session.install(app)
+    pages.install(app, instance)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(WholeSegments, prefix=cli_api.PREFIX + "/")
     app.add_middleware(LastResort)
@@ -74,7 +74,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
         BodyLimit,
         most=instance.settings.max_body_mb * MIB,
         seconds=BODY_SECONDS,
-        other={"/git/": None, "/hooks/": instance.settings.max_webhook_mb * MIB},
+        other={"/git/": None, "/uploads/": None, "/hooks/": instance.settings.max_webhook_mb * MIB},
     )
     app.add_middleware(NoNul)
     app.add_middleware(SecurityHeaders)

@@ -7,11 +7,20 @@ nothing is read of a body before the first four passed (see `scope`).
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
-from gitsync.web.cli_api import account, device, models, rollouts, runs, unsupported
+from gitsync.web.cli_api import (
+    account,
+    datasets,
+    device,
+    models,
+    rollouts,
+    runs,
+    secrets,
+    unsupported,
+)
 
 PREFIX = "/api/cli"
 # `unsupported` is the last one: what another module provides wins
-_MODULES = (account, device, rollouts, models, runs, unsupported)
+_MODULES = (account, device, rollouts, models, runs, datasets, secrets, unsupported)
 
 
 def router() -> APIRouter:

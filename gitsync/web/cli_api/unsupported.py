@@ -47,9 +47,3 @@ def samples(scoped: ScopedReader) -> None:
 def imports(scoped: ScopedReader) -> None:
     """Uploads of finished evaluations."""
     raise NotSupported("This service takes no finished evaluations; submit them here instead.")
-
-
-@router.get("/datasets/{name:segment}/download")
-def download(scoped: ScopedReader) -> None:
-    """Downloads of data sets."""
-    raise NotSupported("This service offers no download of data sets.")

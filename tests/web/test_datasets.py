@@ -1,0 +1,311 @@
+"""Data sets over HTTP and with the real `osmosis` CLI: up, checked, shown, replaced, gone."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gitsync import dataset_work
+from tests.live import live_server
+from tests.osmosis import Osmosis
+
+ROWS = [{"user_prompt": f"{n}*2=?", "ground_truth": str(n * 2)} for n in range(6)]
+GOOD = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+MIB = 1024 * 1024
+
+
+def big(size: int) -> bytes:
+    """A good file of at least so many bytes."""
+    row = json.dumps({"user_prompt": "x" * 1000, "ground_truth": "y"}) + "\n"
+    return (row * (size // len(row) + 1)).encode()
+
+
+@pytest.fixture(scope="module")
+def small_parts(tmp_path_factory):
+    """A server whose uploads go in parts of 1 MiB."""
+    with live_server(tmp_path_factory.mktemp("parts"), upload_part_mb=1) as found:
+        yield found
+
+
+def announce(live, workspace, content: bytes, name="sums", status=201, **more):
+    body = {"name": name, "format": "jsonl", "size": len(content), **more}
+    return live.post(f"/workspaces/{workspace['id']}/datasets", body, status=status)
+
+
+def put(part, content: bytes) -> httpx.Response:
+    return httpx.put(part["url"], content=content, trust_env=False, verify=False, timeout=60)
+
+
+def send(announced, content: bytes) -> list[dict]:
+    """All parts; what completing the upload names."""
+    sent, start = [], 0
+    for part in announced["parts"]:
+        answer = put(part, content[start : start + part["size"]])
+        assert answer.status_code == 200, answer.text
+        sent.append({"number": part["number"], "etag": answer.headers["etag"]})
+        start += part["size"]
+    return sent
+
+
+def complete(live, workspace, dataset_id, parts=None, **more):
+    body = {} if parts is None else {"parts": parts}
+    path = f"/workspaces/{workspace['id']}/datasets/{dataset_id}/complete"
+    return live.call("POST", path, json=body, **more)
+
+
+def settled(live, workspace, name):
+    """The data set, once its check has come to an end."""
+    end = time.monotonic() + 30
+    while True:
+        found = live.get(f"/workspaces/{workspace['id']}/datasets/{name}")
+        if found["state"] not in ("pending", "uploading", "processing"):
+            return found
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
+
+
+def upload(live, workspace, content: bytes = GOOD, name="sums", **more):
+    announced = announce(live, workspace, content, name, **more)
+    dataset_id = announced["dataset"]["id"]
+    answer = complete(live, workspace, dataset_id, send(announced, content))
+    assert answer.status_code == 200, answer.text
+    return settled(live, workspace, dataset_id)
+
+
+def later(live, **more):
+    """The server's instance as it will be then."""
+    instance = live.running.instance
+    return replace(instance, now=lambda: instance.now() + timedelta(**more))
+
+
+def log_of(live, workspace, name) -> str:
+    items = live.get(f"/workspaces/{workspace['id']}/datasets/{name}/logs")["items"]
+    return "\n".join(f"{line['level']} {line['message']}" for line in items)
+
+
+def test_an_upload_is_checked_shown_and_given_back(live):
+    workspace = live.create()
+    found = upload(live, workspace)
+    assert (found["state"], found["row_count"], found["format"]) == ("uploaded", 6, "jsonl")
+    assert found["preview"] == ROWS
+    path = f"/workspaces/{workspace['id']}/datasets"
+    assert [d["id"] for d in live.get(path)["items"]] == [found["id"]]
+    assert live.call("GET", f"{path}/sums/content").content == GOOD
+    assert "info Ready: 6 rows" in log_of(live, workspace, "sums")
+    assert not (live.data_dir / "uploads" / found["id"]).exists()
+
+
+def test_parts_may_come_in_any_order_and_more_than_once(small_parts):
+    live, workspace = small_parts, small_parts.create()
+    content = big(3 * MIB + 500)
+    announced = announce(live, workspace, content)
+    assert [part["size"] for part in announced["parts"]][:3] == [MIB] * 3
+    pieces = [content[n * MIB : (n + 1) * MIB] for n in range(len(announced["parts"]))]
+    sent = {}
+    for part in reversed(announced["parts"]):
+        put(part, b"\0" * part["size"])  # another content first: the last one counts
+        for _ in range(2):
+            answer = put(part, pieces[part["number"] - 1])
+            assert answer.status_code == 200
+        sent[part["number"]] = answer.headers["etag"]
+    parts = [{"number": number, "etag": etag} for number, etag in sent.items()]
+    dataset_id = announced["dataset"]["id"]
+    for _ in range(2):  # idempotent
+        assert complete(live, workspace, dataset_id, parts).status_code == 200
+    assert settled(live, workspace, dataset_id)["state"] == "uploaded"
+    assert complete(live, workspace, dataset_id, parts).json()["state"] == "uploaded"
+    path = f"/workspaces/{workspace['id']}/datasets/sums/content"
+    assert live.call("GET", path).content == content
+
+
+def test_completing_needs_every_part_and_the_right_ones(small_parts):
+    live, workspace = small_parts, small_parts.create()
+    content = big(MIB + 10)
+    announced = announce(live, workspace, content)
+    dataset_id = announced["dataset"]["id"]
+    first, second = announced["parts"]
+    sent = {"number": 1, "etag": put(first, content[:MIB]).headers["etag"]}
+    refused = complete(live, workspace, dataset_id, [sent])
+    assert (refused.status_code, refused.json()["code"]) == (409, "UPLOAD_INCOMPLETE")
+    etag = put(second, content[MIB:]).headers["etag"]
+    for parts in ([sent], [sent, sent], [sent, {"number": 2, "etag": "0" * 32}]):
+        refused = complete(live, workspace, dataset_id, parts)
+        assert (refused.status_code, refused.json()["field"]) == (400, "parts")
+    parts = [sent, {"number": 2, "etag": etag}]
+    assert complete(live, workspace, dataset_id, parts).status_code == 200
+
+
+def test_a_link_takes_its_part_and_nothing_else(live):
+    workspace = live.create()
+    [part] = announce(live, workspace, GOOD)["parts"]
+    assert put(part, GOOD + b"x").status_code == 400
+    assert put(part, GOOD[:-1]).status_code == 400
+    base, _, signed = part["url"].rpartition("/")
+    head, _, tail = signed.partition(".")
+    other = announce(live, workspace, GOOD, "other")["parts"][0]["url"].rpartition("/")[2]
+    for forged in ("x", f"{head}.", f"{other.partition('.')[0]}.{tail}", f"{head}.{tail[:-4]}AAAA"):
+        answer = put({"url": f"{base}/{forged}"}, GOOD)
+        assert (answer.status_code, answer.json()["code"]) == (403, "LINK_INVALID")
+    download = f"{live.url}/downloads/{signed}"
+    assert httpx.get(download, trust_env=False, verify=False).status_code == 404
+    assert put(part, GOOD).status_code == 200
+
+
+def test_a_refused_content_says_where_and_can_be_dismissed(live):
+    workspace = live.create()
+    good = upload(live, workspace)
+    bad = b'{"user_prompt": "a", "ground_truth": "b"}\n' * 4 + b"no json\n"
+    found = upload(live, workspace, bad, overwrite=good["id"])
+    assert found["state"] == "error" and found["error"]["code"] == "DATASET_INVALID"
+    assert found["error"]["issues"][0]["key"] == "sums.jsonl:5"
+    assert "error sums.jsonl:5: invalid-json" in log_of(live, workspace, found["id"])
+    path = f"/workspaces/{workspace['id']}/datasets"
+    assert live.get(f"{path}/sums")["state"] == "error"  # never silently the content before
+    assert live.call("GET", f"{path}/sums/content").json()["code"] == "DATASET_NOT_READY"
+    live.post(f"{path}/{found['id']}/abort")
+    assert live.get(f"{path}/sums")["id"] == good["id"]
+    assert live.call("GET", f"{path}/sums/content").content == GOOD
+
+
+def test_a_name_is_taken_over_only_on_purpose(live):
+    workspace = live.create()
+    first = upload(live, workspace)
+    taken = announce(live, workspace, GOOD, status=409)
+    assert (taken["code"], taken["existing_dataset_id"]) == ("DATASET_EXISTS", first["id"])
+    second = announce(live, workspace, GOOD, overwrite=first["id"])
+    stale = announce(live, workspace, GOOD, status=409, overwrite=first["id"])
+    assert stale["existing_dataset_id"] == second["dataset"]["id"]
+    third = announce(live, workspace, GOOD, overwrite=second["dataset"]["id"])
+    late = put(second["parts"][0], GOOD)
+    assert (late.status_code, late.json()["code"]) == (409, "UPLOAD_ENDED")
+    live.post(f"/workspaces/{workspace['id']}/datasets/{second['dataset']['id']}/abort")
+    complete(live, workspace, third["dataset"]["id"], send(third, GOOD))
+    assert settled(live, workspace, "sums")["id"] == third["dataset"]["id"]
+    listed = live.get(f"/workspaces/{workspace['id']}/datasets")
+    assert (listed["total_count"], listed["items"][0]["replaces"]) == (
+        1,
+        second["dataset"]["id"],
+    )
+
+
+def test_an_abandoned_overwrite_gives_the_name_back(live):
+    workspace = live.create()
+    good = upload(live, workspace)
+    begun = announce(live, workspace, GOOD, overwrite=good["id"])["dataset"]["id"]
+    assert dataset_work.end_expired(later(live, hours=25)) >= 1
+    path = f"/workspaces/{workspace['id']}/datasets"
+    assert live.get(f"{path}/{begun}")["state"] == "cancelled"
+    assert live.get(f"{path}/sums")["id"] == good["id"]
+    ended = complete(live, workspace, begun)
+    assert (ended.status_code, ended.json()["code"]) == (409, "UPLOAD_ENDED")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "a/b"}, "file_name"),
+        ({"name": ".."}, "file_name"),
+        ({"name": " x"}, "file_name"),
+        ({"name": "ds_" + "0" * 16}, "file_name"),
+        ({"name": "a\u202eb"}, "file_name"),
+        ({"format": "tsv"}, "extension"),
+        ({"size": 0}, "file_size"),
+        ({"size": 6 * 1024**3}, "file_size"),
+    ],
+)
+def test_what_cannot_be_a_data_set_is_refused(live, published, change, field):
+    body = {"name": "fine", "format": "csv", "size": 10, **change}
+    answer = live.call("POST", f"{published.path}/datasets", json=body)
+    assert (answer.status_code, answer.json()["field"]) == (400, field)
+
+
+def test_a_workspace_holds_so_much_and_no_more(tmp_path):
+    with live_server(tmp_path, max_datasets_mb=2, upload_part_mb=1) as live:
+        workspace = live.create()
+        content = big(MIB)
+        first = upload(live, workspace, content)
+        refused = announce(live, workspace, content, "other", status=409)
+        assert "GITSYNC_MAX_DATASETS_MB" in refused["message"]
+        # what was replaced makes room for what replaces it
+        second = upload(live, workspace, GOOD, overwrite=first["id"])
+        announce(live, workspace, content, "third")
+        dataset_work.sweep_datasets(later(live, hours=23))
+        folder = live.data_dir / "artifacts/datasets" / workspace["id"]
+        assert [p.stem for p in folder.iterdir()] == [second["id"]]
+
+
+def test_deleting_takes_all_contents_and_the_bytes_follow(live):
+    workspace = live.create()
+    first = upload(live, workspace)
+    upload(live, workspace, GOOD * 2, overwrite=first["id"])
+    path = f"/workspaces/{workspace['id']}/datasets"
+    assert live.call("DELETE", f"{path}/sums").status_code == 204
+    assert live.get(path)["items"] == []
+    for name in ("sums", first["id"]):
+        assert live.call("GET", f"{path}/{name}").status_code == 404
+    dataset_work.sweep_datasets(later(live, hours=23))
+    assert not list((live.data_dir / "artifacts/datasets" / workspace["id"]).iterdir())
+    assert upload(live, workspace)["state"] == "uploaded"
+
+
+def test_the_end_of_a_workspace_is_the_end_of_its_data(live):
+    workspace = live.create()
+    found = upload(live, workspace)
+    live.post(f"/workspaces/{workspace['id']}/disconnect")
+    refused = announce(live, workspace, GOOD, "more", status=409)
+    assert refused["code"] == "CONFLICT"
+    assert live.call("DELETE", f"/workspaces/{workspace['id']}").status_code == 204
+    kept = live.data_dir / "artifacts/datasets" / workspace["id"] / f"{found['id']}.jsonl"
+    assert not kept.exists()
+
+
+# -- the real client ------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["simple", "multipart"])
+def client(request, live, small_parts, tmp_path):
+    server = live if request.param == "simple" else small_parts
+    workspace = server.create()
+    return server, workspace, Osmosis(server.url, server.token, workspace["name"], tmp_path / "me")
+
+
+def wait_for(osmosis, name: str) -> dict:
+    end = time.monotonic() + 30
+    while True:
+        data = osmosis("dataset", "info", name).data["data"]
+        if data["status"] not in ("pending", "uploading", "processing"):
+            return data
+        assert time.monotonic() < end, data
+
+
+@pytest.mark.slow
+def test_osmosis_dataset_commands(client, tmp_path):
+    server, workspace, osmosis = client
+    path: Path = tmp_path / "sums v1.jsonl"
+    is_multipart = server.running.instance.settings.upload_part_mb == 1
+    path.write_bytes(big(2 * MIB) if is_multipart else GOOD)
+    made = osmosis("dataset", "upload", str(path), "--yes").data["resource"]
+    assert (made["file_name"], made["file_size"]) == (path.stem, path.stat().st_size)
+    info = wait_for(osmosis, path.stem)
+    assert (info["status"], info["id"]) == ("uploaded", made["id"])
+    listed = osmosis("dataset", "list", "--all").data
+    assert [(i["file_name"], i["status"]) for i in listed["items"]] == [(path.stem, "uploaded")]
+    shown = osmosis("dataset", "preview", path.stem, "--rows", "2").data["data"]
+    assert shown["returned_rows"] == 2 and set(shown["rows"][0]) == {"user_prompt", "ground_truth"}
+    logs = osmosis("dataset", "logs", path.stem).data
+    assert logs["items"][-1]["message"].startswith("Ready: ")
+    got = tmp_path / "back.jsonl"
+    assert osmosis("dataset", "download", path.stem, "--output", str(got)).code == 0
+    assert got.read_bytes() == path.read_bytes()
+    twice = osmosis("dataset", "upload", str(path), "--yes").error
+    assert (twice["code"], twice["details"]["existing_dataset_id"]) == ("CONFLICT", made["id"])
+    again = osmosis("dataset", "upload", str(path), "--yes", "--overwrite").data["resource"]
+    assert again["id"] != made["id"]
+    assert wait_for(osmosis, path.stem)["id"] == again["id"]
+    assert osmosis("dataset", "info", "nothing").error["code"] == "NOT_FOUND"
