@@ -314,7 +314,7 @@ def _write(
         path, base=base, plan=plan, message=job.message or plan.summary, author=job.author
     )
     instance.at("apply.written")
-    steps = list(operation.next_steps(builtin()))
+    steps = list(operation.next_steps(builtin(), is_pushed=True))
     outcome |= {"outcome": "committed", "written": True, "commit_sha": sha, "next_steps": steps}
     with instance.database.write() as db:
         jobs.note_commit(db, job, target=target, base_sha=base, commit_sha=sha, outcome=outcome)

@@ -36,8 +36,8 @@ class _Said:
         """From the arguments of `to_json`; lists become tuples."""
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in arguments.items()})
 
-    def next_steps(self, catalogue: Catalogue) -> tuple[str, ...]:
-        """What a person does afterwards."""
+    def next_steps(self, catalogue: Catalogue, *, is_pushed: bool = False) -> tuple[str, ...]:
+        """What a person does afterwards in a checkout; `is_pushed` if the commit is made."""
         return ()
 
 
@@ -59,10 +59,13 @@ class ApplyStarter(_Said):
         use = use_starter(catalogue, self.starter, self.parameters, rollout=self.rollout)
         return plan_starter(tree, catalogue, use, force=self.force)
 
-    def next_steps(self, catalogue: Catalogue) -> tuple[str, ...]:
+    def next_steps(self, catalogue: Catalogue, *, is_pushed: bool = False) -> tuple[str, ...]:
         """Those of the starter, for this rollout."""
         starter = catalogue.starter(self.starter)
-        return starter.at(starter.next_steps, self.rollout or starter.name)
+        steps = starter.at(starter.next_steps, self.rollout or starter.name)
+        if is_pushed:
+            return ("git pull", *(step for step in steps if not step.startswith("git ")))
+        return steps
 
 
 @dataclass(frozen=True, slots=True)

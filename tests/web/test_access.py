@@ -84,7 +84,23 @@ TABLE = {
     ("HEAD", WS + "/artifacts/{digest}.tar"): Row("reader", 200),
     ("GET", WS + "/artifacts/{digest}.tar.gz"): Row("reader", 200),
     ("GET", WS + "/artifacts/{digest}.tar.zst"): Row("reader", 200),
+    ("GET", "/templates"): Row("all", 200),
+    ("GET", "/templates/{name}"): Row("all", 404),
+    ("GET", WS + "/templates"): Row("reader", 200),
+    ("GET", WS + "/templates/diff"): Row("reader", 200),
+    # what readers may do dry; `test_changes` has who may write
+    ("POST", WS + "/templates/update"): Row("reader", 404, {"dry_run": "true"}),
+    ("POST", WS + "/templates/{name}/apply"): Row("reader", 404, {"dry_run": "true"}),
+    ("POST", WS + "/adopt"): Row("reader", 200, {"message": "Adopt"}),
+    ("GET", WS + "/skills"): Row("reader", 200),
+    ("POST", WS + "/skills/install"): Row("reader", 400, {"dry_run": "true"}),
+    ("POST", WS + "/skills/upgrade"): Row("reader", 200, {"dry_run": "true"}),
+    ("POST", WS + "/skills/uninstall"): Row("reader", 400, {"dry_run": "true"}),
+    ("POST", WS + "/skills/repair"): Row("reader", 200, {"dry_run": "true"}),
+    ("GET", WS + "/jobs"): Row("reader", 200),
+    ("GET", WS + "/jobs/{job_id}"): Row("reader", 404),
     ("GET", "/whoami"): Row("all", 200),
+    ("PUT", "/password"): Row("people", 204, {"password": "correct horse battery"}),
     ("GET", "/tokens"): Row("people", 200),
     ("POST", "/tokens"): Row("people", 201, {"name": "mine"}),
     ("DELETE", "/tokens/{token_id}"): Row("people", 404),
@@ -127,6 +143,7 @@ def places(live, published, crowd):
         "email": crowd.emails["reader"],
         "sync_id": live.get(published.path + "/syncs")["items"][0]["id"],
         "delivery_id": live.get(published.path + "/deliveries")["items"][0]["id"],
+        "job_id": 404,
         "token_id": "tk_nobody",
         "user_id": "us_nobody",
         "owner": "some--local",
@@ -144,6 +161,11 @@ OPEN = {
     ("HEAD", "/api/v1/openapi.json"): 200,
     ("GET", "/login/{code}"): 200,  # it only asks
     ("POST", "/login/{code}"): 410,
+    ("GET", "/signin"): 200,
+    ("POST", "/signin"): 403,  # without the token of the form
+    ("POST", "/signout"): 401,  # tokens open no pages
+    ("GET", "/device"): 401,
+    ("POST", "/device"): 401,
     ("POST", "/hooks/{provider}/{workspace_id}"): 401,
 }
 

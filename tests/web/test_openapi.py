@@ -31,6 +31,8 @@ CHECKS = checks.CHECKS.get_by_names(
 )
 # these would end the workspace that the others read
 ENDING = ("suspend", "disconnect", "rotate", "credential", "members", "PATCH", "DELETE", "resume")
+# and these would commit to it
+CHANGING = ("/adopt", "/skills", "/templates")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def _aim(case, room) -> None:
     if zlib.crc32(place.encode()) % 4 == 0:
         return
     published = room.published
-    is_ending = case.method == "DELETE" or any(word in case.path for word in ENDING)
+    is_ending = case.method == "DELETE" or any(word in case.path for word in (*ENDING, *CHANGING))
     known = {
         "workspace_id": room.spare["id"] if is_ending else published.workspace["id"],
         "sha": published.good,
@@ -73,6 +75,8 @@ def _aim(case, room) -> None:
         "provider": "github",
         "email": "nobody@example.com",
     }
+    if "/templates/" in case.path:
+        known["name"] = "minimal-local"
     for name in case.path_parameters or {}:
         if name in known:
             case.path_parameters[name] = known[name]
