@@ -7,14 +7,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli import output
-from gitsync.cli.options import (
-    JsonOption,
-    ServerOption,
-    TokenOption,
-    WorkspaceArgument,
-    WorkspaceOption,
-    connected,
-)
+from gitsync.cli.target import Target, about_workspace, in_workspace
 
 delivery_app = typer.Typer(
     help="Webhook calls and pushes, and their outcome.", no_args_is_help=True
@@ -23,38 +16,22 @@ MostOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many
 
 
 @delivery_app.command("list")
-def list_deliveries(
-    workspace: WorkspaceArgument = None,
-    limit: MostOption = 50,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    json: JsonOption = False,
-) -> None:
+@about_workspace
+def list_deliveries(target: Target, limit: MostOption = 50) -> None:
     """The delivery log."""
-    with connected(server, token_file, workspace) as (connection, workspace_id):
-        items = list(connection.pages(f"workspaces/{workspace_id}/deliveries", most=limit))
-    if json:
-        output.emit({"schema_version": 1, "items": items, "total_count": len(items)})
-        return
+    items = target.items("deliveries", most=limit)
     rows = [
         (d["id"], d["received_at"], d["event"], d["ref"], d["outcome"], d["reason"]) for d in items
     ]
     columns = ["id", "received", "event", "ref", "outcome", "reason"]
-    output.table(columns, rows, empty="Nothing was delivered yet.")
+    output.listed(items, lambda: output.table(columns, rows, empty="Nothing was delivered yet."))
 
 
 @delivery_app.command("redeliver")
+@in_workspace
 def redeliver(
-    delivery: Annotated[int, typer.Argument(metavar="ID", min=1)],
-    workspace: WorkspaceOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    json: JsonOption = False,
+    target: Target, delivery: Annotated[int, typer.Argument(metavar="ID", min=1)]
 ) -> None:
     """Take a delivery again."""
-    with connected(server, token_file, workspace) as (connection, workspace_id):
-        found = connection.post(f"workspaces/{workspace_id}/deliveries/{delivery}/redeliver")
-    if json:
-        output.emit(found)
-    else:
-        output.say(f"Delivery {found['id']} repeats delivery {delivery}.")
+    found = target.post(f"deliveries/{delivery}/redeliver")
+    output.answer(found, f"Delivery {found['id']} repeats delivery {delivery}.")

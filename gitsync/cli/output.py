@@ -53,6 +53,23 @@ def emit(document: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def answer(document: Mapping[str, Any], *shown: str | Callable[[], object]) -> None:
+    """The document with `--json`, else what is shown of it to people: sentences and calls."""
+    if is_json():
+        emit(document)
+        return
+    for each in shown:
+        if isinstance(each, str):
+            say(each)
+        else:
+            each()
+
+
+def listed(items: Sequence[Mapping[str, Any]], show: Callable[[], object]) -> None:
+    """`answer` for a whole list."""
+    answer({"schema_version": 1, "items": list(items), "total_count": len(items)}, show)
+
+
 def say(*lines: str) -> None:
     """Sentences on standard output."""
     for line in lines:

@@ -12,13 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from gitsync.cli import output
-from gitsync.cli.options import (
-    JsonOption,
-    ServerOption,
-    TokenOption,
-    WorkspaceOption,
-    connected,
-)
+from gitsync.cli.target import Target, in_workspace
 from gitsync.client.localgit import Checkout
 from gitsync.client.server import Json, Server, segment
 from gitsync.errors import InvalidInput, NotFound
@@ -30,7 +24,7 @@ ShaArgument = Annotated[
 MOST_SEARCHED = 2000
 
 
-def version_sha(connection: Server, workspace_id: str, text: str) -> str:
+def version_sha(target: Target, text: str) -> str:
     """The full sha: as given, as a name in this checkout, or the one version that starts so."""
     if re.fullmatch(r"[0-9a-fA-F]{40}", text):
         return text.lower()
@@ -39,7 +33,7 @@ def version_sha(connection: Server, workspace_id: str, text: str) -> str:
         return local
     if not re.fullmatch(r"[0-9a-fA-F]{7,39}", text):
         raise InvalidInput(f"{text!r} is no commit here, nor 7 or more digits of one.", field="sha")
-    items = connection.pages(f"workspaces/{workspace_id}/versions", most=MOST_SEARCHED)
+    items = target.items("versions", most=MOST_SEARCHED)
     found = {v["commit_sha"] for v in items if v["commit_sha"].startswith(text.lower())}
     if len(found) > 1:
         raise InvalidInput(f"{text} is ambiguous: {', '.join(sorted(found)[:5])}", field="sha")
@@ -49,21 +43,14 @@ def version_sha(connection: Server, workspace_id: str, text: str) -> str:
 
 
 @app.command("list")
+@in_workspace
 def list_versions(
-    workspace: WorkspaceOption = None,
+    target: Target,
     branch: Annotated[str | None, typer.Option("--branch", metavar="NAME")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    json: JsonOption = False,
 ) -> None:
     """Published versions, newest first."""
-    with connected(server, token_file, workspace) as (connection, workspace_id):
-        path = f"workspaces/{workspace_id}/versions"
-        items = list(connection.pages(path, most=limit, branch=branch))
-    if json:
-        output.emit({"schema_version": 1, "items": items, "total_count": len(items)})
-        return
+    items = target.items("versions", most=limit, branch=branch)
     rows = [
         (
             output.short(v["commit_sha"]),
@@ -75,24 +62,18 @@ def list_versions(
         for v in items
     ]
     columns = ["commit", "published", "branches", "author", "message"]
-    output.table(columns, rows, empty="Nothing is published yet.")
+    output.listed(items, lambda: output.table(columns, rows, empty="Nothing is published yet."))
 
 
 @app.command()
-def show(
-    sha: ShaArgument = "HEAD",
-    workspace: WorkspaceOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    json: JsonOption = False,
-) -> None:
+@in_workspace
+def show(target: Target, sha: ShaArgument = "HEAD") -> None:
     """The manifest of a version: every rollout, digest and finding."""
-    with connected(server, token_file, workspace) as (connection, workspace_id):
-        full = version_sha(connection, workspace_id, sha)
-        found = connection.get(f"workspaces/{workspace_id}/versions/{full}")
-    if json:
-        output.emit(found)
-        return
+    found = target.get(f"versions/{version_sha(target, sha)}")
+    output.answer(found, lambda: _show(found))
+
+
+def _show(found: Json) -> None:
     author = found.get("author") or {}
     output.fields(
         [
@@ -120,28 +101,23 @@ def show(
 
 
 @app.command()
+@in_workspace
 def archive(
+    target: Target,
     sha: ShaArgument,
-    target: Annotated[str, typer.Argument(metavar="FILE", help="A new file, or - for stdout.")],
-    workspace: WorkspaceOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    json: JsonOption = False,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A new file, or - for stdout.")],
 ) -> None:
     """Download the full tree of a version as a .tar.gz."""
-    if json and target == "-":
+    if output.is_json() and file == "-":
         raise InvalidInput("With --json the archive cannot go to standard output.")
-    with connected(server, token_file, workspace) as (connection, workspace_id):
-        full = version_sha(connection, workspace_id, sha)
-        path = f"workspaces/{workspace_id}/versions/{full}/archive.tar.gz"
-        if target == "-":
-            size = _download(connection, path, sys.stdout.fileno())
-        else:
-            size = _save(connection, path, Path(target))
-    if json:
-        output.emit({"schema_version": 1, "commit_sha": full, "path": target, "size": size})
-    elif target != "-":
-        output.say(f"{size} bytes of {full[:10]} in {target}")
+    full = version_sha(target, sha)
+    path = target.path(f"versions/{full}/archive.tar.gz")
+    if file == "-":
+        _download(target.server, path, sys.stdout.fileno())
+        return
+    size = _save(target.server, path, Path(file))
+    document = {"schema_version": 1, "commit_sha": full, "path": file, "size": size}
+    output.answer(document, f"{size} bytes of {full[:10]} in {file}")
 
 
 def _save(connection: Server, path: str, target: Path) -> int:
@@ -182,25 +158,19 @@ def _download(connection: Server, path: str, descriptor: int) -> int:
 
 
 @app.command()
+@in_workspace
 def diff(
+    target: Target,
     old: Annotated[str, typer.Argument(metavar="FROM")],
     new: Annotated[str, typer.Argument(metavar="TO")] = "HEAD",
-    workspace: WorkspaceOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    json: JsonOption = False,
 ) -> None:
     """What changed between two versions: rollouts, classes, config keys, files."""
-    with connected(server, token_file, workspace) as (connection, workspace_id):
-        base, full = (version_sha(connection, workspace_id, text) for text in (old, new))
-        path = f"workspaces/{workspace_id}/versions/{full}/diff"
-        wanted: Json = {"from": base}
-        found = connection.get(path, **wanted)
-    if json:
-        output.emit(found)
-        return
+    base, full = (version_sha(target, text) for text in (old, new))
+    wanted: Json = {"from": base}
+    found = target.get(f"versions/{full}/diff", **wanted)
     rows = list(_changes(found))
-    output.table(["what", "change", "details"], rows, empty="Nothing changed.")
+    columns = ["what", "change", "details"]
+    output.answer(found, lambda: output.table(columns, rows, empty="Nothing changed."))
 
 
 def _changes(found: Json) -> Any:
@@ -228,7 +198,9 @@ def _assessment(value: Json | None) -> str:
 
 
 @app.command()
+@in_workspace
 def pin(
+    target: Target,
     sha: ShaArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the pin.")],
     reason: Annotated[str, typer.Option("--reason", help="Why it is kept.")] = "",
@@ -236,62 +208,39 @@ def pin(
         datetime | None,
         typer.Option("--until", metavar="TIME", help="ISO 8601, taken as UTC; default: never."),
     ] = None,
-    workspace: WorkspaceOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    json: JsonOption = False,
 ) -> None:
     """Keep a version, whatever happens to its branch."""
     body: Json = {"reason": reason}
     if expires_at is not None:
         body["expires_at"] = expires_at.replace(tzinfo=UTC).isoformat()
-    with connected(server, token_file, workspace) as (connection, workspace_id):
-        full = version_sha(connection, workspace_id, sha)
-        path = f"workspaces/{workspace_id}/versions/{full}/pins/{segment(name)}"
-        found = connection.send("PUT", path, body)
-    if json:
-        output.emit(found)
-    else:
-        output.say(f"{full[:10]} is kept as {name}.")
+    full = version_sha(target, sha)
+    found = target.send("PUT", f"versions/{full}/pins/{segment(name)}", body)
+    output.answer(found, f"{full[:10]} is kept as {name}.")
 
 
 @app.command()
+@in_workspace
 def unpin(
+    target: Target,
     sha: ShaArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the pin.")],
-    workspace: WorkspaceOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    json: JsonOption = False,
 ) -> None:
     """Let go of a version."""
-    with connected(server, token_file, workspace) as (connection, workspace_id):
-        full = version_sha(connection, workspace_id, sha)
-        connection.delete(f"workspaces/{workspace_id}/versions/{full}/pins/{segment(name)}")
-    if json:
-        output.emit({"schema_version": 1, "commit_sha": full, "name": name, "removed": True})
-    else:
-        output.say(f"{full[:10]} is not kept as {name} any more.")
+    full = version_sha(target, sha)
+    target.delete(f"versions/{full}/pins/{segment(name)}")
+    document = {"schema_version": 1, "commit_sha": full, "name": name, "removed": True}
+    output.answer(document, f"{full[:10]} is not kept as {name} any more.")
 
 
 @app.command()
-def recheck(
-    sha: ShaArgument = "HEAD",
-    workspace: WorkspaceOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    json: JsonOption = False,
-) -> None:
+@in_workspace
+def recheck(target: Target, sha: ShaArgument = "HEAD") -> None:
     """Assess a version with the server's present checker; bytes and digests stay."""
-    with connected(server, token_file, workspace) as (connection, workspace_id):
-        full = version_sha(connection, workspace_id, sha)
-        found = connection.post(f"workspaces/{workspace_id}/versions/{full}/recheck")
-    if json:
-        output.emit(found)
-        return
+    found = target.post(f"versions/{version_sha(target, sha)}/recheck")
     rows = [
         (r["name"], e["entrypoint"], e["verdict"])
         for r in found["rollouts"]
         for e in r["entrypoints"]
     ]
-    output.table(["rollout", "entrypoint", "verdict"], rows, empty="There are no rollouts.")
+    columns = ["rollout", "entrypoint", "verdict"]
+    output.answer(found, lambda: output.table(columns, rows, empty="There are no rollouts."))

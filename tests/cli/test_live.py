@@ -230,6 +230,24 @@ def test_workspaces_from_birth_to_end(live: Live) -> None:
     assert live.run("workspace", "show", "2nd", "--json").error["code"] == "NOT_FOUND"
 
 
+def test_a_workspace_is_made_from_starters_and_skills(live: Live) -> None:
+    born = ["workspace", "create", "born--local/chess", "--wait"]
+    wrong = live.run(*born, "--starter", "nope", "--json")
+    assert (wrong.code, wrong.error["code"]) == (1, "VALIDATION")
+    assert wrong.error["field"] == "create.starters"
+    assert live.run(*born, "--skill", "plan-eval", "--no-skills", "--json").code == 2
+    made = live.ok(
+        *born, "--starter", "minimal-local", "--skill", "plan-eval", "--set", "workspace=chess-team"
+    )
+    assert (made["name"], made["identity"]) == ("born--local/chess", "born--local/chess")
+    assert made["first_version"]["state"] == "published"
+    version = live.ok("version", "show", made["commit_sha"], "-w", "born--local/chess")
+    assert [r["name"] for r in version["rollouts"]] == ["minimal-local"]
+    shown = live.run("workspace", "create", "bare--local/x", "--name", "Bare", "--no-skills")
+    assert shown.out.startswith("Created Bare (bare--local/x).\nIts first commit is ")
+    assert f"gitsync clone bare--local/x --server {live.env['GITSYNC_SERVER']}" in shown.out
+
+
 def test_an_external_remote_is_tried_step_by_step(live: Live) -> None:
     closed = "http://127.0.0.1:9/x.git"
     ran = live.run("workspace", "connect", closed, "--test", "--json")
