@@ -99,6 +99,19 @@ TABLE = {
     ("POST", WS + "/skills/repair"): Row("reader", 200, {"dry_run": "true"}),
     ("GET", WS + "/jobs"): Row("reader", 200),
     ("GET", WS + "/jobs/{job_id}"): Row("reader", 404),
+    ("GET", WS + "/datasets"): Row("reader", 200),
+    ("POST", WS + "/datasets"): Row(
+        "member, people", 400, {"name": "x", "format": "tsv", "size": "1"}
+    ),
+    ("GET", WS + "/datasets/{name}"): Row("reader", 404),
+    ("DELETE", WS + "/datasets/{name}"): Row("member, people", 404),
+    ("POST", WS + "/datasets/{name}/complete"): Row("member, people", 404, {}),
+    ("POST", WS + "/datasets/{name}/abort"): Row("member, people", 404),
+    ("GET", WS + "/datasets/{name}/logs"): Row("reader", 404),
+    ("GET", WS + "/datasets/{name}/content"): Row("reader", 404),
+    ("GET", WS + "/secrets"): Row("reader, people", 200),
+    ("PUT", WS + "/secrets/{name}"): Row("member, people", 400, {"value": "x"}),
+    ("DELETE", WS + "/secrets/{name}"): Row("member, people", 400),
     ("GET", "/whoami"): Row("all", 200),
     ("PUT", "/password"): Row("people", 204, {"password": "correct horse battery"}),
     ("GET", "/tokens"): Row("people", 200),
@@ -167,6 +180,8 @@ OPEN = {
     ("GET", "/device"): 401,
     ("POST", "/device"): 401,
     ("POST", "/hooks/{provider}/{workspace_id}"): 401,
+    ("PUT", "/uploads/{signed}"): 403,  # the link itself is the proof
+    ("GET", "/downloads/{signed}"): 403,
 }
 
 
@@ -186,7 +201,7 @@ def test_every_route_has_a_row(live):
 @pytest.mark.parametrize("route", OPEN, ids=" ".join)
 def test_an_open_route_answers_everybody_alike(live, crowd, places, route):
     (method, path), status = route, OPEN[route]
-    here = places | {"provider": "github", "code": "x" * 43}
+    here = places | {"provider": "github", "code": "x" * 43, "signed": "x.x"}
     found = {}
     with httpx.Client(trust_env=False, verify=False, timeout=30) as http:
         for caller in CALLERS:
