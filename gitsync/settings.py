@@ -135,7 +135,7 @@ class Settings(BaseSettings):
     max_artifact_mb: int = Field(512, ge=1, description="Largest artifact of one rollout.")
     max_blob_mb: int = Field(256, ge=1, description="Largest single file outside `data/`.")
     max_webhook_mb: int = Field(25, ge=1, description="Largest webhook body.")
-    submits_per_minute: int = Field(60, ge=1, description="Most runs one person submits a minute.")
+    submits_per_minute: int = Field(120, ge=1, description="Most runs one person submits a minute.")
     max_body_mb: int = Field(4, ge=1, description="Largest API request body.")
     max_dataset_mb: int = Field(5 * KIB, ge=1, le=5 * KIB, description="Largest data set.")
     max_datasets_mb: int = Field(

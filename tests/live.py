@@ -25,6 +25,7 @@ QUIET = {
     "check_processes": 1,
     "concurrent_syncs": 4,
     "poll_interval_s": 3600.0,
+    "submits_per_minute": 10_000,
 }
 
 GOOD_MAIN = """\
