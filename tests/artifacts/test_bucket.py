@@ -9,21 +9,13 @@ import pytest
 
 from gitsync.artifacts import Bucket, ObjectMissing
 from gitsync.errors import ConfigError
+from tests.s3 import s3_server
 
 
 @pytest.fixture(scope="module")
 def s3():
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    import httpx
-
-    httpx.put(f"{url}/gitsync-test", trust_env=False).raise_for_status()
-    yield url
-    server.stop()
+    with s3_server() as url:
+        yield url
 
 
 @pytest.fixture(params=["folder", "s3"])

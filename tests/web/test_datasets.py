@@ -12,8 +12,10 @@ import httpx
 import pytest
 
 from gitsync import dataset_work
+from gitsync.artifacts.bucket import dataset_key, upload_key
 from tests.live import live_server
 from tests.osmosis import Osmosis
+from tests.s3 import BUCKET, s3_server
 
 ROWS = [{"user_prompt": f"{n}*2=?", "ground_truth": str(n * 2)} for n in range(6)]
 GOOD = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
@@ -268,9 +270,56 @@ def test_the_end_of_a_workspace_is_the_end_of_its_data(live):
 # -- the real client ------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["simple", "multipart"])
+@pytest.fixture(scope="module")
+def remote_store(tmp_path_factory):
+    """The same with an S3 store, to which parts go straight."""
+    with (
+        s3_server() as endpoint,
+        live_server(
+            tmp_path_factory.mktemp("remote"),
+            upload_part_mb=1,
+            artifact_store=f"s3://{BUCKET}/team",
+            s3_endpoint=endpoint,
+            s3_access_key_id="a",
+            s3_secret_access_key="b",
+        ) as found,
+    ):
+        yield found
+
+
+@pytest.mark.slow
+def test_parts_go_straight_to_a_remote_store(remote_store):
+    live, workspace = remote_store, remote_store.create()
+    content = big(2 * MIB + 500)
+    announced = announce(live, workspace, content)
+    dataset_id = announced["dataset"]["id"]
+    assert all(live.url not in part["url"] for part in announced["parts"])
+    refused = complete(live, workspace, dataset_id)
+    assert refused.json()["code"] == "UPLOAD_INCOMPLETE"
+    parts = send(announced, content)
+    wrong = [*parts[:-1], {**parts[-1], "etag": parts[0]["etag"]}]
+    assert complete(live, workspace, dataset_id, wrong).json()["field"] == "parts"
+    assert complete(live, workspace, dataset_id, parts).status_code == 200
+    put(announced["parts"][0], b"\0" * MIB)  # the link still works: it must change nothing
+    assert settled(live, workspace, dataset_id)["state"] in ("uploaded", "error")
+    again = upload(live, workspace, content, overwrite=dataset_id)
+    put(announced["parts"][0], b"\0" * MIB)
+    assert again["state"] == "uploaded"
+    path = f"/workspaces/{workspace['id']}/datasets/sums"
+    assert live.call("GET", f"{path}/content").content == content
+    bucket = live.running.instance.bucket
+    assert bucket.etag(upload_key(again["id"], 1)) is None
+    assert live.call("DELETE", path).status_code == 204
+    dataset_work.sweep_datasets(later(live, hours=23))
+    for old in (dataset_id, again["id"]):
+        assert bucket.size(dataset_key(workspace["id"], old, "jsonl")) is None
+        assert bucket.etag(upload_key(old, 1)) is None
+
+
+@pytest.fixture(params=["simple", "multipart", "remote store"])
 def client(request, live, small_parts, tmp_path):
-    server = live if request.param == "simple" else small_parts
+    servers = {"simple": live, "multipart": small_parts}
+    server = servers.get(request.param) or request.getfixturevalue("remote_store")
     workspace = server.create()
     return server, workspace, Osmosis(server.url, server.token, workspace["name"], tmp_path / "me")
 
