@@ -1,11 +1,12 @@
 """`gitsync user`: the people of a server.
 
-All but `reset` ask the server; `reset` works on the database, for the day on which nobody can sign
-in any more (decision 36).
+All but `reset` and `password EMAIL` ask the server; those two work on its database, for the day on
+which nobody can sign in any more (decision 36).
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -98,6 +99,70 @@ def disable(
         output.emit({"schema_version": 1, "id": user["id"], "disabled": True})
     else:
         output.say(f"{user['email']} is locked out.")
+
+
+@app.command()
+def password(
+    email: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[EMAIL]",
+            help="Whose, in the database of the server's own machine; without it yours, on the "
+            "server.",
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="DIR", help="Else GITSYNC_DATA_DIR.")
+    ] = None,
+    server: ServerOption = None,
+    token_file: TokenOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Set a password for the dashboard; it is asked for, or read from standard input.
+
+    On standard input: the new password, and in a second line the present one, if there is one.
+    """
+    if email is not None:
+        whose = _set_in_database(email, data_dir)
+    else:
+        with place_of(server, token_file).open() as connection:
+            whose = str((connection.get("whoami").get("user") or {}).get("email") or "")
+            secret, current = _ask_passwords(wants_current=True)
+            body = {"password": secret} | ({"current": current} if current else {})
+            connection.send("PUT", "password", body)
+    if json:
+        output.emit({"schema_version": 1, "email": whose, "password_set": True})
+    else:
+        output.say(f"The password of {whose} is set. Other browsers are signed out.")
+
+
+def _ask_passwords(*, wants_current: bool) -> tuple[str, str]:
+    if not sys.stdin.isatty():
+        lines = sys.stdin.read().split("\n")
+        return lines[0], lines[1] if len(lines) > 1 else ""
+    current = ""
+    if wants_current:
+        current = typer.prompt(
+            "Present password (empty: none)", default="", hide_input=True, show_default=False
+        )
+    return typer.prompt("New password", hide_input=True, confirmation_prompt=True), current
+
+
+def _set_in_database(email: str, data_dir: Path | None) -> str:
+    from gitsync.cli.database import open_database, utc_now
+    from gitsync.settings import Settings
+    from gitsync.store import people, sessions
+
+    with open_database(Settings.load(data_dir=data_dir)) as database:
+        with database.read() as db:
+            user = people.find_user(db, email)
+        if user is None:
+            raise NotFound(f"There is no user with the address {email}.")
+        hashed = people.hash_password(_ask_passwords(wants_current=False)[0])
+        with database.write() as db:
+            people.set_password(db, user.id, hashed)
+            sessions.end_all(db, user.id, now=utc_now())
+    return user.email
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -85,24 +86,50 @@ def list_users(db: Connection, *, limit: int, after: str | None) -> Page[User]:
     )
 
 
-def set_password(db: Connection, user_id: str, password: str) -> None:
-    """Replace the password; at least 12 characters."""
-    if len(password) < 12:
-        raise InvalidInput("A password has at least 12 characters.", field="password")
-    db.execute(
-        users.update().where(users.c.id == user_id).values(password_hash=_hasher.hash(password))
-    )
+def hash_password(password: str) -> str:
+    """What is stored of a password of 12 to 1000 characters; slow on purpose."""
+    if not 12 <= len(password) <= 1000:
+        raise InvalidInput("A password has 12 to 1000 characters.", field="password")
+    return _hasher.hash(password.encode("utf-8", "surrogatepass"))
 
 
-def check_password(db: Connection, email: str, password: str) -> User | None:
-    """The user if the password fits; takes as long for an unknown address."""
-    row = db.execute(sa.select(users).where(users.c.email_key == email.strip().lower())).first()
-    stored = row.password_hash if row is not None and row.password_hash else _DUMMY_HASH
+def set_password(db: Connection, user_id: str, hashed: str) -> None:
+    """Replace the password by another, as `hash_password` made it."""
+    db.execute(users.update().where(users.c.id == user_id).values(password_hash=hashed))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPassword:
+    """What a password is compared with; for nobody it takes as long, and never fits."""
+
+    user: User | None
+    hash: str
+
+
+def password_of(db: Connection, email: str) -> StoredPassword:
+    """The stored password of an address, known or not."""
+    key = email.strip().lower()
+    row = db.execute(
+        sa.select(users).where(users.c.email_key == key, users.c.disabled_at.is_(None))
+    ).first()
+    if row is None or row.password_hash is None:
+        return StoredPassword(None, _DUMMY_HASH)
+    return StoredPassword(record(User, row), row.password_hash)
+
+
+def verify_password(stored: StoredPassword, password: str) -> User | None:
+    """The person if the password fits; needs no connection, and takes a while on purpose."""
     try:
-        _hasher.verify(stored, password)
+        _hasher.verify(stored.hash, password.encode("utf-8", "surrogatepass"))
     except (VerificationError, InvalidHashError):
         return None
-    return None if row is None or row.disabled_at is not None else record(User, row)
+    return stored.user
+
+
+def has_password(db: Connection, user_id: str) -> bool:
+    """True if this person can sign in by password."""
+    query = sa.select(users.c.id).where(users.c.id == user_id, users.c.password_hash.is_not(None))
+    return db.execute(query).first() is not None
 
 
 _DUMMY_HASH = _hasher.hash(secrets.token_hex(8))
@@ -173,6 +200,7 @@ def add_token(
     now: datetime,
     role: str | None = None,
     workspaces: Sequence[str] = (),
+    kinds: Sequence[str] | None = None,
     expires_at: datetime | None = None,
     created_by: str | None = None,
 ) -> tuple[Token, str]:
@@ -181,6 +209,8 @@ def add_token(
         raise InvalidInput(f"role must be one of {', '.join(MACHINE_ROLES)}.", field="role")
     if role is not None and not workspaces:
         raise InvalidInput("A machine token names its workspaces.", field="workspaces")
+    if kinds is not None and role != "executor":
+        raise InvalidInput("Only an executor is for some kinds of runs.", field="kinds")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token_id = new_id("tk")
     db.execute(
@@ -190,6 +220,7 @@ def add_token(
             user_id=user_id,
             name=name[:200],
             role=role,
+            kinds=None if kinds is None else sorted(set(kinds)),
             created_by=created_by,
             created_at=now,
             expires_at=expires_at,

@@ -62,6 +62,13 @@ class Caller:
         return self.token.id if self.user is None else self.user.id
 
     @property
+    def person(self) -> User:
+        """The person; `Forbidden` for machine tokens."""
+        if self.user is None or self.token.role is not None:
+            raise Forbidden("A machine token cannot do this; use the token of a person.")
+        return self.user
+
+    @property
     def is_admin(self) -> bool:
         """An administrator of the whole instance, calling as a person."""
         return self.user is not None and self.user.is_admin and self.token.role is None
@@ -168,8 +175,7 @@ CallerDep = Annotated[Caller, Depends(_known_caller)]
 
 def require_person(caller: CallerDep) -> Caller:
     """Refuse machine tokens."""
-    if caller.user is None or caller.token.role is not None:
-        raise Forbidden("A machine token cannot do this; use the token of a person.")
+    _ = caller.person
     return caller
 
 

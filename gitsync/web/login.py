@@ -1,81 +1,175 @@
-"""`/login/{code}`: what the one-time link of an administrator leads to.
+"""Signing in and out: by the one-time link of an administrator, or by e-mail address and password.
 
-The page asks before it uses the code up, since chat programs and mail scanners follow links; the
-answer shows a fresh token once, and the command that stores it.
+The page of a link asks before it uses the link up, since chat programs and mail scanners follow
+links. It then gives a session for this browser, or a token for the command line, shown once.
 """
 
 from __future__ import annotations
 
-from html import escape
+import logging
 from typing import Annotated
 
-from fastapi import APIRouter, Path
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from starlette.datastructures import FormData
 
+from gitsync.errors import LimitExceeded
 from gitsync.instance import Instance
 from gitsync.records import User
 from gitsync.store import people
+from gitsync.web import rates
 from gitsync.web.auth import InstanceDep
+from gitsync.web.pages.access import PageRoute
+from gitsync.web.pages.render import page
+from gitsync.web.rates import Rates, RatesDep, place_of
+from gitsync.web.session import (
+    FormDep,
+    MaybeSession,
+    Session,
+    Visitor,
+    begin_session,
+    check_csrf,
+    csrf_field,
+    finish_session,
+    read_form,
+    safe_next,
+    visitor_of,
+)
 
-router = APIRouter(include_in_schema=False)
+log = logging.getLogger(__name__)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 Code = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{20,100}$")]
+OpenForm = Annotated[FormData, Depends(read_form)]
+Next = Annotated[str, Query(alias="next", max_length=2000)]
 
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; form-action 'self'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-}
-_PAGE = """<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title} · gitsync</title></head>
-<body><main><h1>{title}</h1>{body}</main></body>
-</html>
-"""
+# the address of a sign-in link is a secret: it must not travel on as a referrer
+_NO_REFERRER = {"Referrer-Policy": "no-referrer"}
 
 
-def _page(title: str, body: str, status: int = 200) -> HTMLResponse:
-    text = _PAGE.format(title=escape(title), body=body)
-    return HTMLResponse(text, status_code=status, headers=_HEADERS)
+# -- by password ----------------------------------------------------------------------------------
+
+
+@router.get("/signin")
+def ask(request: Request, session: MaybeSession, wanted: Next = "/") -> Response:
+    """The form, or straight on for those who are signed in."""
+    if session is not None:
+        return RedirectResponse(safe_next(wanted), status_code=303)
+    return _form(request, wanted)
+
+
+def _form(
+    request: Request, wanted: str, *, email: str = "", problem: str = "", status: int = 200
+) -> Response:
+    visitor = visitor_of(request)
+    answer = page(
+        request,
+        "signin.html",
+        status=status,
+        csrf_field=csrf_field(visitor.csrf),
+        wanted=safe_next(wanted),
+        email=email,
+        problem=problem,
+    )
+    visitor.keep(request, answer)
+    return answer
+
+
+@router.post("/signin")
+def sign_in(request: Request, form: OpenForm, instance: InstanceDep, counted: RatesDep) -> Response:
+    """Check address and password; each failure counts."""
+    check_csrf(request, form, visitor_of(request).csrf)
+    email, password, wanted = (_text(form, name) for name in ("email", "password", "next"))
+    try:
+        user = authenticate(request, instance, counted, email, password)
+    except LimitExceeded as e:
+        answer = _form(request, wanted, email=email, problem=e.message, status=429)
+        answer.headers["Retry-After"] = str(e.details["retry_after"])
+        return answer
+    if user is None:
+        text = "The e-mail address or the password is wrong, or this person has no password yet."
+        return _form(request, wanted, email=email, problem=text, status=403)
+    answer = RedirectResponse(safe_next(wanted), status_code=303)
+    begin_session(request, answer, user, how="password")
+    return answer
+
+
+def _text(form: FormData, name: str) -> str:
+    value = form.get(name, "")
+    return value[:2000] if isinstance(value, str) else ""
+
+
+def authenticate(
+    request: Request, instance: Instance, counted: Rates, email: str, password: str
+) -> User | None:
+    """The person, if the password fits; `LimitExceeded` after too many failures."""
+    address, place = email.strip().lower()[:320], place_of(request)
+    limits = (
+        (rates.SIGN_IN_BY_PERSON, ("sign-in", place, address)),
+        (rates.SIGN_IN_BY_PLACE, ("sign-in", place)),
+        (rates.SIGN_IN_OF_PERSON, ("sign-in of", address)),
+    )
+    for limit, who in limits:
+        counted.check(limit, *who)
+    with instance.database.read() as db:
+        stored = people.password_of(db, email)
+    user = people.verify_password(stored, password)  # slow on purpose: outside of a connection
+    if user is None:
+        log.warning("sign-in failed place=%s", place)
+        for limit, who in limits:
+            counted.count(limit, *who)
+    return user
+
+
+@router.post("/signout")
+def sign_out(request: Request, form: FormDep) -> Response:
+    """End this browser's session."""
+    answer = RedirectResponse("/signin", status_code=303)
+    finish_session(request, answer, form.session)
+    return answer
+
+
+# -- by a one-time link ---------------------------------------------------------------------------
 
 
 @router.get("/login/{code}")
-def ask(code: Code) -> HTMLResponse:
+def ask_link(request: Request, code: Code, session: MaybeSession) -> Response:
     """Ask before the link is used up."""
-    return _page(
-        "Sign in",
-        "<p>This link works once. Press the button to make a token for the command line.</p>"
-        '<form method="post"><button type="submit">Make my token</button></form>',
+    return _link_page(request, visitor_of(request), session)
+
+
+def _link_page(request: Request, visitor: Visitor, session: Session | None) -> Response:
+    answer = page(
+        request, "link.html", viewer=session, csrf_field=csrf_field(visitor.csrf), given=None
     )
+    answer.headers.update(_NO_REFERRER)
+    visitor.keep(request, answer)
+    return answer
 
 
 @router.post("/login/{code}")
-def use(code: Code, instance: InstanceDep) -> HTMLResponse:
-    """Use the link up; show the token this once."""
-    found = _use(instance, code)
-    if found is None:
-        return _page(
-            "This link cannot be used",
-            "<p>It was used before, or it is older than 24 hours. An administrator makes a new one "
-            "with <code>gitsync user link EMAIL</code>, the operator with "
-            "<code>gitsync user reset EMAIL</code>.</p>",
-            status=410,
-        )
-    user, secret = found
-    return _page(
-        f"Signed in as {user.name}",
-        "<p>Your token, shown this once:</p>"
-        f"<pre>{escape(secret)}</pre>"
-        f"<p>Store it: <code>gitsync login --server {escape(instance.settings.url)}</code> and "
-        "paste the token when it asks.</p>",
-    )
-
-
-def _use(instance: Instance, code: str) -> tuple[User, str] | None:
+def use_link(request: Request, code: Code, form: OpenForm, instance: InstanceDep) -> Response:
+    """Use the link up: for a session of this browser, or for a token that is shown this once."""
+    wants_session = form.get("then") == "dashboard"
+    if wants_session:  # else a stranger's page could sign this browser in as the stranger
+        check_csrf(request, form, visitor_of(request).csrf)
     now = instance.now()
     with instance.database.write() as db:
         user = people.use_login_link(db, code, now=now)
-        if user is None:
-            return None
-        _, secret = people.add_token(db, name="sign-in link", user_id=user.id, now=now)
-    return user, secret
+        secret = ""
+        if user is not None and not wants_session:
+            _, secret = people.add_token(db, name="sign-in link", user_id=user.id, now=now)
+    if user is None:
+        answer: Response = page(request, "link_used.html", status=410)
+    elif wants_session:
+        answer = RedirectResponse("/", status_code=303)
+        begin_session(request, answer, user, how="link")
+    else:
+        answer = page(
+            request,
+            "link.html",
+            given=user,
+            secret=secret,
+            server=instance.settings.url,
+        )
+    answer.headers.update(_NO_REFERRER)
+    return answer

@@ -42,6 +42,10 @@ class Rates:
         if not self._windows.test(limit, *who):
             raise self._refusal(limit, who)
 
+    def count(self, limit: RateLimitItem, *who: str) -> None:
+        """Count one failure."""
+        self._windows.hit(limit, *who)
+
     def _refusal(self, limit: RateLimitItem, who: tuple[str, ...]) -> LimitExceeded:
         wait = max(
             1, math.ceil(self._windows.get_window_stats(limit, *who).reset_time - time.time())

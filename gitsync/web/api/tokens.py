@@ -8,15 +8,16 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from gitsync.errors import InvalidInput, NotFound
+from gitsync.errors import Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Role
-from gitsync.store import people
+from gitsync.records import Role, RunKind
+from gitsync.store import people, sessions
 from gitsync.web import shapes, wire
 from gitsync.web.answers import may
 from gitsync.web.auth import Caller, CallerDep, InstanceDep, PersonDep, check_access, role_in
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Body, example
+from gitsync.web.rates import SIGN_IN_BY_PERSON, Rates, RatesDep
 
 router = APIRouter(tags=["tokens"], route_class=IdempotentRoute)
 Id = Annotated[str, Path(max_length=60, pattern="^[a-z0-9_]+$")]
@@ -34,6 +35,9 @@ class TokenBody(Body):
     expires_in_days: float | None = Field(None, gt=0, le=3650)
     role: Literal["read", "push", "executor"] | None = None
     workspaces: list[str] = Field(default_factory=list, max_length=1000)
+    kinds: list[RunKind] | None = Field(
+        None, min_length=1, description="Runs an executor may carry out; default: all."
+    )
 
 
 @router.get("/whoami", response_model=shapes.WhoAmI)
@@ -43,6 +47,45 @@ def whoami(caller: CallerDep) -> dict[str, Any]:
         "user": None if caller.user is None else wire.user_json(caller.user),
         "token": wire.token_json(caller.token),
     }
+
+
+class PasswordBody(Body):
+    """A new password, and the present one if there is one."""
+
+    model_config = example({"password": "correct horse battery staple"})
+
+    password: str = Field(min_length=12, max_length=1000)
+    current: str | None = Field(None, max_length=1000)
+
+
+@router.put("/password", status_code=204, responses=may(429))
+def set_password(
+    body: PasswordBody,
+    instance: InstanceDep,
+    caller: PersonDep,
+    counted: RatesDep,
+) -> None:
+    """Set the caller's password for the dashboard; it ends their other sessions."""
+    change_password(instance, counted, caller, password=body.password, current=body.current)
+
+
+def change_password(
+    instance: Instance, counted: Rates, caller: Caller, *, password: str, current: str | None
+) -> None:
+    """Check the present password, if there is one, and set another."""
+    user = caller.person
+    with instance.database.read() as db:
+        stored = people.password_of(db, user.email)
+    if stored.user is not None:
+        counted.check(SIGN_IN_BY_PERSON, "password", user.id)
+        if current is None or people.verify_password(stored, current) is None:
+            counted.count(SIGN_IN_BY_PERSON, "password", user.id)
+            raise Forbidden("The present password is wrong, or it was not given.", field="current")
+    hashed = people.hash_password(password)
+    now = instance.now()
+    with instance.database.write() as db:
+        people.set_password(db, user.id, hashed)
+        sessions.end_all(db, user.id, now=now, but=caller.token.id)
 
 
 @router.get("/tokens", response_model=shapes.Page[shapes.Token])
@@ -70,6 +113,7 @@ def create(body: TokenBody, instance: InstanceDep, caller: PersonDep) -> dict[st
             user_id=caller.id if body.role is None else None,
             role=body.role,
             workspaces=body.workspaces if body.role is not None else (),
+            kinds=None if body.kinds is None else [kind.value for kind in body.kinds],
             expires_at=expires,
             created_by=caller.id,
             now=now,

@@ -45,8 +45,7 @@ def verify(request: Request, caller: PersonDep) -> dict[str, Any]:
             "name": scoped.workspace.name,
             "role": scoped.role.value,
         }
-    assert caller.user is not None  # noqa: S101 - `PersonDep` saw to it
-    return {"user": user_json(caller.user), **token_json(caller.token), "workspace": workspace}
+    return {"user": user_json(caller.person), **token_json(caller.token), "workspace": workspace}
 
 
 @router.delete("/tokens/{token_id:segment}")

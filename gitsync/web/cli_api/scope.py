@@ -73,9 +73,7 @@ class Scoped:
     @property
     def person(self) -> User:
         """The user; what a member may do is done by people only."""
-        if self.user is None:
-            raise Forbidden("A machine token cannot do this; use the token of a person.")
-        return self.user
+        return self.caller.person
 
 
 class Needs:

@@ -1,0 +1,212 @@
+"""Signing in and out: by link, by password; forms that only our own pages can send."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from gitsync.store import sessions
+from gitsync.web.session import safe_next
+from tests.live import live_server
+from tests.web.browser import Browser
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def browser(live):
+    with Browser(live.url) as found:
+        yield found
+
+
+@pytest.fixture
+def person(live):
+    """Somebody with a token and a password."""
+    live._count += 1
+    user, token = live.user(f"robin-{live._count}@example.com", name="Robin")
+    assert live.call("PUT", "/password", token=token, json={"password": PASSWORD}).is_success
+    return user, token
+
+
+def link(live, user) -> str:
+    return live.post(f"/users/{user['id']}/login-link")["url"]
+
+
+def is_signed_in(browser: Browser) -> bool:
+    return browser.get("/device").status_code == 200
+
+
+def test_a_link_signs_a_browser_in_once(live, browser, person):
+    url = link(live, person[0])
+    path = url.removeprefix(live.url)
+    asked = browser.get(path)
+    assert asked.status_code == 200 and asked.headers["referrer-policy"] == "no-referrer"
+    assert not is_signed_in(browser)  # a mail scanner may follow the link
+    browser.sign_in(url)
+    assert is_signed_in(browser)
+    with Browser(live.url) as other:
+        assert other.send(path, then="dashboard").status_code == 410
+        assert not is_signed_in(other)
+
+
+def test_a_link_gives_a_token_for_the_command_line(live, browser, person):
+    page = browser.send(link(live, person[0]).removeprefix(live.url), then="token")
+    secret = page.text.partition("<pre>")[2].partition("</pre>")[0]
+    assert live.get("/whoami", token=secret)["user"]["id"] == person[0]["id"]
+    assert not is_signed_in(browser)
+
+
+def test_a_strangers_page_cannot_sign_a_browser_in(live, browser, person):
+    path = link(live, person[0]).removeprefix(live.url)
+    browser.get(path)
+    for fields in ({}, {"csrf": ""}, {"csrf": "0" * 64}):
+        answer = browser.http.post(path, data={"then": "dashboard", **fields})
+        assert answer.status_code == 403 and "nothing was changed" in answer.text
+    assert browser.send(path, then="dashboard").status_code == 303  # the link was not used up
+
+
+def test_the_cookie_is_kept_from_scripts_and_other_sites(live, browser, person):
+    path = link(live, person[0]).removeprefix(live.url)
+    cookie = browser.send(path, then="dashboard").headers["set-cookie"].lower()
+    assert "httponly" in cookie and "samesite=lax" in cookie and "path=/" in cookie
+    assert "secure" not in cookie  # plain http, here
+
+
+def test_the_cookie_is_secure_behind_https(tmp_path):
+    with live_server(tmp_path, public_url="https://gitsync.example.com") as live:
+        made = live.post("/users", {"email": "a@example.com"}, status=201)["login_url"]
+        path = made.removeprefix("https://gitsync.example.com")
+        page = httpx.get(live.url + path, trust_env=False, verify=False)
+        cookie = page.headers["set-cookie"]
+        assert cookie.startswith("__Host-gitsync_visitor=") and "Secure" in cookie
+
+
+def test_a_password_signs_in_and_leads_back(browser, person):
+    wanted = "/device?code=BCDF-GHJK"
+    asked = browser.get(wanted)
+    assert asked.status_code == 303
+    assert asked.headers["location"] == "/signin?next=%2Fdevice%3Fcode%3DBCDF-GHJK"
+    done = browser.send(
+        "/signin",
+        form_of=asked.headers["location"],
+        email=person[0]["email"].upper(),
+        password=PASSWORD,
+    )
+    assert (done.status_code, done.headers["location"]) == (303, wanted)
+    assert is_signed_in(browser)
+    assert browser.get("/signin?next=/x").headers["location"] == "/x"
+
+
+@pytest.mark.parametrize("email", ["", "nobody@example.com", "robin\x00@example.com", "x" * 5000])
+def test_a_wrong_password_says_what_to_do(browser, person, email):
+    fields = {"email": email or person[0]["email"], "password": "not the password"}
+    answer = browser.send("/signin", **fields)
+    assert answer.status_code == 403 and "is wrong" in answer.text
+    assert not is_signed_in(browser)
+
+
+def test_too_many_wrong_passwords_must_wait(live, browser, person):
+    email = person[0]["email"]
+    for _ in range(10):
+        assert browser.send("/signin", email=email, password="wrong").status_code == 403
+    answer = browser.send("/signin", email=email, password=PASSWORD)
+    assert answer.status_code == 429 and 0 < int(answer.headers["retry-after"]) <= 900
+    assert "Try again in" in answer.text and not is_signed_in(browser)
+
+
+def test_a_sign_in_form_needs_its_token(browser, person):
+    fields = {"email": person[0]["email"], "password": PASSWORD}
+    browser.get("/signin")
+    assert browser.http.post("/signin", data=fields).status_code == 403
+    browser.http.headers["Sec-Fetch-Site"] = "cross-site"
+    assert browser.send("/signin", **fields).status_code == 403
+    browser.http.headers["Sec-Fetch-Site"] = "same-origin"
+    assert browser.send("/signin", **fields).status_code == 303
+
+
+def test_signing_out_ends_the_session_on_the_server(live, browser, person):
+    browser.sign_in(link(live, person[0]))
+    kept = dict(browser.http.cookies)
+    assert browser.http.post("/signout").status_code == 403  # without the token of the session
+    assert is_signed_in(browser)
+    assert browser.send("/signout", form_of="/device").status_code == 303
+    assert not is_signed_in(browser)
+    browser.http.cookies.update(kept)  # a stolen copy is as dead
+    assert not is_signed_in(browser)
+
+
+def test_a_new_sign_in_ends_the_session_before(live, browser, person):
+    browser.sign_in(link(live, person[0]))
+    with Browser(live.url) as thief:
+        thief.http.cookies.update(browser.http.cookies)
+        assert is_signed_in(thief)
+        browser.sign_in(link(live, person[0]))
+        assert is_signed_in(browser) and not is_signed_in(thief)
+
+
+def test_a_new_password_ends_other_sessions_and_needs_the_present_one(live, browser, person):
+    browser.sign_in(link(live, person[0]))
+    for current in (None, "wrong"):
+        body = {"password": PASSWORD + "!", "current": current}
+        answer = live.call("PUT", "/password", token=person[1], json=body)
+        assert (answer.status_code, answer.json()["field"]) == (403, "current")
+    assert is_signed_in(browser)
+    body = {"password": PASSWORD + "!", "current": PASSWORD}
+    assert live.call("PUT", "/password", token=person[1], json=body).status_code == 204
+    assert not is_signed_in(browser)
+
+
+def test_a_short_password_is_refused(live, person):
+    answer = live.call("PUT", "/password", token=person[1], json={"password": "short"})
+    assert (answer.status_code, answer.json()["field"]) == (400, "password")
+
+
+def test_a_locked_out_person_is_signed_out(live, browser, person):
+    browser.sign_in(link(live, person[0]))
+    assert live.call("DELETE", f"/users/{person[0]['id']}").status_code == 204
+    assert not is_signed_in(browser)
+    answer = browser.send("/signin", email=person[0]["email"], password=PASSWORD)
+    assert answer.status_code == 403
+
+
+def test_sessions_slide_with_use_and_end_without(live, person):
+    """The clock of the store functions is an argument: no test waits for weeks."""
+    database, start = live.running.instance.database, live.running.instance.now()
+    with database.write() as db:
+        made, secret = sessions.add_session(
+            db, person[0]["id"], how="link", agent="", address="", now=start
+        )
+
+    def find(at):
+        with database.write() as db:
+            found = sessions.find_session(db, secret, now=at)
+            if found is not None and sessions.must_move(found[0], now=at):
+                sessions.move(db, found[0], now=at)
+        return found
+
+    day = timedelta(days=1)
+    moments = [start + 10 * day * n for n in range(1, 10)]
+    assert [find(at) is not None for at in moments] == [True] * 8 + [False]  # 90 days at most
+    assert find(start + day) is not None  # used in time, and not sooner moved than needed
+    with database.read() as db:
+        assert not sessions.is_open(db, made.id, now=start + 91 * day)
+        assert sessions.find_session(db, made.id, now=start) is None  # the id is no secret
+    with database.write() as db:
+        sessions.drop_sessions(db, before=start + 200 * day)
+        assert sessions.find_session(db, secret, now=start) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["https://evil.example", "//evil.example", "/\\evil.example", "evil", "", "/a\r\nb", "/\x00"],
+)
+def test_nobody_is_led_to_another_server(path):
+    assert safe_next(path) == "/"
+
+
+def test_live_parts_of_a_page_are_told_to_sign_in(browser):
+    answer = browser.http.get("/device", headers={"HX-Request": "true"})
+    assert answer.status_code == 401
+    assert answer.headers["hx-redirect"].startswith("/signin?next=")
