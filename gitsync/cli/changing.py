@@ -7,16 +7,18 @@ with `--workspace`, by the service; exit 1 if there is a conflict.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Concatenate
 
 import typer
 
 from gitsync.apply import Applied, apply_locally, find_checkout
 from gitsync.cli import output
 from gitsync.cli.options import connected
+from gitsync.cli.target import with_options
 from gitsync.errors import InvalidInput
 from gitsync.model import Finding
 from gitsync.planning import all_findings, review
@@ -77,6 +79,32 @@ class Request:
     body: dict[str, Any]
 
 
+@contextmanager
+def _meant(
+    workspace: str | None,
+    branch: str | None,
+    expected: str | None,
+    message: str | None,
+    server: str | None,
+    token_file: str | None,
+) -> Iterator[Service]:
+    if workspace is None and (branch or expected or message):
+        raise InvalidInput("--branch, --expected and --message need --workspace.")
+    yield Service(workspace, server, token_file, branch, expected, message)
+
+
+def here_or_there[**P](work: Callable[Concatenate[Service, P], None]) -> Callable[..., None]:
+    """A command for a checkout that the service does instead with `--workspace`."""
+    return with_options(
+        work,
+        _meant,
+        workspace=ServiceOption,
+        branch=BranchOption,
+        expected=ExpectedOption,
+        message=MessageOption,
+    )
+
+
 def carry_out(
     operation: Operation,
     request: Request | None,
@@ -90,8 +118,6 @@ def carry_out(
     `request` None: only a checkout can do it.
     """
     if service is None or service.workspace is None or request is None:
-        if service is not None and (service.branch or service.expected or service.message):
-            raise InvalidInput("--branch, --expected and --message need --workspace.")
         show_local(operation, path, dry_run=dry_run)
         return
     from gitsync.client.server import segment

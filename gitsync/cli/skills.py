@@ -14,15 +14,13 @@ import typer
 from gitsync.apply import find_checkout
 from gitsync.cli import output
 from gitsync.cli.changing import (
-    BranchOption,
     DryOption,
-    ExpectedOption,
-    MessageOption,
     PathOption,
     Request,
     Service,
     ServiceOption,
     carry_out,
+    here_or_there,
 )
 from gitsync.cli.options import JsonOption, ServerOption, TokenOption, connected
 from gitsync.errors import InvalidInput
@@ -125,18 +123,13 @@ def check(
 
 
 @skills_app.command("install")
+@here_or_there
 def install(
+    service: Service,
     names: list[str],
     copy: CopyOption = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
-    workspace: ServiceOption = None,
-    branch: BranchOption = None,
-    expected: ExpectedOption = None,
-    message: MessageOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Add skills and their links, and name them in AGENTS.md."""
     mode = SkillMode.COPY if copy else SkillMode.LINK
@@ -145,25 +138,20 @@ def install(
         Request(("skills", "install"), {"skills": names, "mode": mode.value}),
         path=path,
         dry_run=dry_run,
-        service=Service(workspace, server, token_file, branch, expected, message),
+        service=service,
     )
 
 
 @skills_app.command("upgrade")
+@here_or_there
 def upgrade(
+    service: Service,
     names: Annotated[list[str] | None, typer.Argument()] = None,
     beside: Annotated[
         bool, typer.Option("--beside", help="Put the new side of a conflict beside the file.")
     ] = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
-    workspace: ServiceOption = None,
-    branch: BranchOption = None,
-    expected: ExpectedOption = None,
-    message: MessageOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Bring installed skills to the present version; your edits stay."""
     on_conflict = OnConflict.BESIDE if beside else OnConflict.REPORT
@@ -173,23 +161,18 @@ def upgrade(
         Request(("skills", "upgrade"), body),
         path=path,
         dry_run=dry_run,
-        service=Service(workspace, server, token_file, branch, expected, message),
+        service=service,
     )
 
 
 @skills_app.command("uninstall")
+@here_or_there
 def uninstall(
+    service: Service,
     names: list[str],
     force: ForceOption = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
-    workspace: ServiceOption = None,
-    branch: BranchOption = None,
-    expected: ExpectedOption = None,
-    message: MessageOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Remove skills that gitsync installed; files of your own stay."""
     carry_out(
@@ -197,24 +180,19 @@ def uninstall(
         Request(("skills", "uninstall"), {"skills": names, "force": force}),
         path=path,
         dry_run=dry_run,
-        service=Service(workspace, server, token_file, branch, expected, message),
+        service=service,
     )
 
 
 @skills_app.command("repair")
+@here_or_there
 def repair(
+    service: Service,
     copy: CopyOption = False,
     link: Annotated[bool, typer.Option("--link", help="Back to links.")] = False,
     force: ForceOption = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
-    workspace: ServiceOption = None,
-    branch: BranchOption = None,
-    expected: ExpectedOption = None,
-    message: MessageOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Mend links that a clone without symlinks turned into text files or copies."""
     if copy and link:
@@ -225,5 +203,5 @@ def repair(
         Request(("skills", "repair"), {"mode": mode.value if mode else None, "force": force}),
         path=path,
         dry_run=dry_run,
-        service=Service(workspace, server, token_file, branch, expected, message),
+        service=service,
     )

@@ -76,22 +76,22 @@ def on_server[**P](work: Callable[Concatenate[Server, P], None]) -> Callable[...
         with place_of(server, token_file).open() as connection:
             yield connection
 
-    return _with_options(work, opened)
+    return with_options(work, opened)
 
 
 def in_workspace[**P](work: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:
     """A command about the workspace that `--workspace`, the environment or the clone names."""
-    return _with_options(work, _opened, workspace=WorkspaceOption)
+    return with_options(work, _opened, workspace=WorkspaceOption)
 
 
 def about_workspace[**P](work: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:
     """The same with the workspace as an argument that may be left out."""
-    return _with_options(work, _opened, workspace=WorkspaceArgument)
+    return with_options(work, _opened, workspace=WorkspaceArgument)
 
 
 def of_named_workspace[**P](work: Callable[Concatenate[Target, P], None]) -> Callable[..., None]:
     """The same where guessing would be dangerous: the workspace must be named."""
-    return _with_options(work, _opened, workspace=WorkspaceNeeded)
+    return with_options(work, _opened, workspace=WorkspaceNeeded)
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def _opened(server: str | None, token_file: str | None, workspace: str | None) -
         yield Target(connection, workspace_id)
 
 
-def _with_options(
+def with_options(
     work: Callable[..., None], opened: Callable[..., Any], **first: Any
 ) -> Callable[..., None]:
     """`work` with the options of `opened` in place of its first parameter, as typer reads it."""

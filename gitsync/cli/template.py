@@ -15,16 +15,14 @@ import typer
 from gitsync.apply import export_template, find_checkout
 from gitsync.cli import output
 from gitsync.cli.changing import (
-    BranchOption,
     DryOption,
-    ExpectedOption,
-    MessageOption,
     PathOption,
     Request,
     Service,
     ServiceOption,
     SetOption,
     carry_out,
+    here_or_there,
     parse_set,
     say_patch,
 )
@@ -67,7 +65,9 @@ def show_starter(name: str, as_json: JsonOption = False) -> None:
 
 
 @template_app.command("apply")
+@here_or_there
 def apply_starter(
+    service: Service,
     name: str,
     rollout: Annotated[
         str | None, typer.Option("--rollout", help="Name of the new rollout; default: NAME.")
@@ -78,13 +78,6 @@ def apply_starter(
     ] = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
-    workspace: ServiceOption = None,
-    branch: BranchOption = None,
-    expected: ExpectedOption = None,
-    message: MessageOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Add a starter: a rollout, its two configs, shared data."""
     operation = ApplyStarter(name, rollout, parse_set(parameters), force)
@@ -94,12 +87,14 @@ def apply_starter(
         Request(("templates", name, "apply"), body),
         path=path,
         dry_run=dry_run,
-        service=Service(workspace, server, token_file, branch, expected, message),
+        service=service,
     )
 
 
 @template_app.command("update")
+@here_or_there
 def update(
+    service: Service,
     parameters: SetOption = None,
     rollout: Annotated[
         str | None, typer.Option("--rollout", help="Whose parameters --set means.")
@@ -114,13 +109,6 @@ def update(
     ] = False,
     dry_run: DryOption = False,
     path: PathOption = Path(),
-    workspace: ServiceOption = None,
-    branch: BranchOption = None,
-    expected: ExpectedOption = None,
-    message: MessageOption = None,
-    server: ServerOption = None,
-    token_file: TokenOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Bring the files to the present template; your edits and deletions stay."""
     on_conflict = OnConflict.BESIDE if beside else OnConflict.REPORT
@@ -136,7 +124,7 @@ def update(
         Request(("templates", "update"), body),
         path=path,
         dry_run=dry_run,
-        service=Service(workspace, server, token_file, branch, expected, message),
+        service=service,
     )
 
 

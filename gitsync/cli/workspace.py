@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gitsync.cli import output, workspace_new, workspace_remote
+from gitsync.cli.adopt import adopt
 from gitsync.cli.delivery import delivery_app
 from gitsync.cli.member import member_app
 from gitsync.cli.options import YesOption, confirm
@@ -25,6 +26,7 @@ from gitsync.errors import InvalidInput
 app = typer.Typer(help="Create, connect, look at and end workspaces.", no_args_is_help=True)
 app.command()(workspace_new.create)
 app.command()(workspace_new.connect)
+app.command()(adopt)
 app.add_typer(member_app, name="member")
 app.add_typer(delivery_app, name="delivery")
 

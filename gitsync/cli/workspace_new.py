@@ -196,6 +196,7 @@ def _show_connected(made: Json) -> None:
             ("public key, to be allowed to read", made.get("public_key")),
         ]
     )
+    output.say(f"See what it lacks of a workspace: gitsync workspace adopt {made['identity']}")
     _warn(made)
 
 
