@@ -1,4 +1,7 @@
-"""The main job in one command: serve, create, push with the real `git`, wait, say what is next."""
+"""The main job in one command: a workspace from the template, a push with the real `git`.
+
+Promise: run again on the same data it goes on with what is there, and gives the same token.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +21,16 @@ from gitsync.errors import ConfigError, GitSyncError
 from gitsync.instance import Instance
 from gitsync.records import Role
 from gitsync.store import people, workspaces
-from gitsync.template import workspace_files
+from gitsync.template.catalogue import builtin
+from gitsync.template.disk import DiskTree
+from gitsync.template.journal import apply_plan
+from gitsync.template.selection import use_starter
+from gitsync.template.starter import plan_starter
 
 NAME = "demo/rollouts"
 IDENTITY = "demo--local/rollouts"
+FIRST = "minimal-local"  # the rollout that everybody can run
+SECOND = "multiply-local-strands"
 EMAIL = "admin@localhost.invalid"
 TOKEN_FILE = "quickstart.token"  # noqa: S105 - the name of a file
 WAIT_S = 60
@@ -86,33 +96,36 @@ def prepare_admin(instance: Instance) -> str:
 
 
 def run(url: str, token: str) -> Ready:
-    """Create the demo workspace over the API if needed, push it, wait for the version."""
+    """Make the demo workspace from the template, push to it, wait for the version.
+
+    All over HTTP, as anybody would; each step is left out if an earlier run did it.
+    """
     api = f"{url}/api/v1"
     with httpx.Client(
         base_url=api, headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False
     ) as http:
         found = _answer(http.get("/workspaces", params={"identity": IDENTITY}))["items"]
-        workspace = found[0] if found else _create(http)
-        head = _push_if_empty(workspace, token)
-        if head is None:
-            branches = [b for b in workspace["branches"] if b["published_sha"]]
-            head = branches[0]["published_sha"] if branches else None
-        if head is None:
+        if found:
+            workspace = found[0]
+            path = f"/workspaces/{workspace['id']}"
+            _wait_for_branch(http, path)
+        else:
+            workspace = _create(http)
+            path = f"/workspaces/{workspace['id']}"
+            _published(http, path, workspace["commit_sha"])
+        versions = _answer(http.get(f"{path}/versions", params={"limit": 2}))
+        if versions["total_count"] == 1:
+            head = _push(workspace["clone_url"], token)
+        elif versions["items"]:
+            workspace = _answer(http.get(path))
+            live = [b["published_sha"] for b in workspace["branches"] if b["published_sha"]]
+            head = live[0] if live else versions["items"][0]["commit_sha"]
+        else:
             raise QuickstartFailed(
-                f"The workspace {IDENTITY} has branches, but nothing of it is published. Look at "
+                f"The workspace {IDENTITY} is there, but nothing of it is published. Look at "
                 f"{workspace['url']}, or start anew with another --data-dir."
             )
-        status = _answer(
-            http.get(
-                f"/workspaces/{workspace['id']}/commits/{head}",
-                params={"wait": WAIT_S},
-                timeout=WAIT_S + 15,
-            )
-        )
-    if status["state"] != "published":
-        raise QuickstartFailed(
-            f"Commit {head[:12]} is {status['state']}: {status['reason'] or 'no reason given'}"
-        )
+        status = _published(http, path, head)
     return Ready(
         workspace=workspace["id"],
         identity=workspace["identity"],
@@ -129,13 +142,35 @@ def run(url: str, token: str) -> Ready:
 
 
 def _create(http: httpx.Client) -> dict[str, Any]:
+    """The workspace with its first commit."""
     return _answer(
         http.post(
             "/workspaces",
-            json={"name": NAME, "identity": IDENTITY, "provider": "embedded"},
+            json={"name": NAME, "identity": IDENTITY, "create": {"starters": [FIRST]}},
             headers={"Idempotency-Key": f"quickstart-{secrets.token_hex(8)}"},
+            timeout=60,
         )
     )
+
+
+def _wait_for_branch(http: httpx.Client, path: str) -> None:
+    """An earlier run may have been killed while it was made: the server goes on by itself."""
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        if any(b["published_sha"] for b in _answer(http.get(path))["branches"]):
+            return
+        time.sleep(0.1)
+
+
+def _published(http: httpx.Client, path: str, sha: str) -> dict[str, Any]:
+    status = _answer(
+        http.get(f"{path}/commits/{sha}", params={"wait": WAIT_S}, timeout=WAIT_S + 15)
+    )
+    if status["state"] != "published":
+        raise QuickstartFailed(
+            f"Commit {sha[:12]} is {status['state']}: {status['reason'] or 'no reason given'}"
+        )
+    return status
 
 
 def _answer(response: httpx.Response) -> dict[str, Any]:
@@ -145,39 +180,25 @@ def _answer(response: httpx.Response) -> dict[str, Any]:
     return dict(body)
 
 
-def _push_if_empty(workspace: dict[str, Any], token: str) -> str | None:
-    """Push the starter with the real git; None if the repository has something already."""
-    if any(branch["head_sha"] for branch in workspace["branches"]):
-        return None
+def _push(clone_url: str, token: str) -> str:
+    """Clone with the real git, add a second starter, commit and push; the new commit."""
     if shutil.which("git") is None:
         raise ConfigError("git is not installed; gitsync needs git 2.39 or newer.")
+    helper = (
+        'credential.helper=!f() { test "$1" = get && echo username=gitsync && '
+        'echo password="$GITSYNC_QUICKSTART_TOKEN"; }; f'
+    )
+    secret = {"GITSYNC_QUICKSTART_TOKEN": token}
+    catalogue = builtin()
     with tempfile.TemporaryDirectory(prefix="gitsync-quickstart-") as scratch:
         folder = Path(scratch) / "rollouts"
-        for path, (mode, data) in workspace_files(["minimal-local"]).items():
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if mode == "120000":
-                target.symlink_to(data.decode())
-                continue
-            target.write_bytes(data)
-            target.chmod(0o755 if mode == "100755" else 0o644)
-        _git(folder, "init", "--quiet", "--initial-branch=main")
+        _git(Path(scratch), "-c", helper, "clone", "--quiet", clone_url, folder.name, extra=secret)
+        apply_plan(
+            folder, plan_starter(DiskTree(folder), catalogue, use_starter(catalogue, SECOND))
+        )
         _git(folder, "add", "--all")
-        _git(folder, "commit", "--quiet", "--message", "Start from the minimal-local starter")
-        helper = (
-            'credential.helper=!f() { test "$1" = get && echo username=gitsync && '
-            'echo password="$GITSYNC_QUICKSTART_TOKEN"; }; f'
-        )
-        _git(
-            folder,
-            "-c",
-            helper,
-            "push",
-            "--quiet",
-            workspace["clone_url"],
-            "main",
-            extra={"GITSYNC_QUICKSTART_TOKEN": token},
-        )
+        _git(folder, "commit", "--quiet", "--message", f"Add the starter {SECOND}")
+        _git(folder, "-c", helper, "push", "--quiet", "origin", "HEAD", extra=secret)
         return _git(folder, "rev-parse", "HEAD").strip()
 
 

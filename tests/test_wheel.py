@@ -49,7 +49,7 @@ def test_an_installed_wheel_does_the_main_job(tmp_path):
     )  # fmt: skip
     ready = json.loads(said)
     assert ready["state"] == "published" and ready["api_url"].endswith("/api/v1")
-    assert [r["verdict"] for r in ready["rollouts"]] == ["ok"]
+    assert [r["verdict"] for r in ready["rollouts"]] == ["ok", "ok"]
     assert len(ready["rollouts"][0]["digest"]) == 64
     assert (tmp_path / "venv/bin/git-remote-gitsync").exists()
     again = json.loads(

@@ -98,7 +98,8 @@ def test_quickstart_says_what_was_published(live: Live) -> None:
     ready = live.ready
     assert ready["state"] == "published"
     assert ready["api_url"].endswith("/api/v1")
-    assert [(r["name"], r["verdict"]) for r in ready["rollouts"]] == [(ROLLOUT, "ok")]
+    rollouts = [(r["name"], r["verdict"]) for r in ready["rollouts"]]
+    assert rollouts == [(ROLLOUT, "ok"), ("multiply-local-strands", "ok")]
     assert len(ready["rollouts"][0]["digest"]) == 64
     assert ready["clone_url"].endswith(f"/git/{IDENTITY}.git")
     token = live.data / "quickstart.token"
@@ -112,6 +113,11 @@ def test_quickstart_goes_on_with_what_is_there(tmp_path: Path) -> None:
     assert first.code == 0, first.err
     second = process(*args, cwd=tmp_path)
     assert second.code == 0, second.err
+    pushed = git("log", "--format=%s", cwd=next((tmp_path / "d/repos").glob("*.git")))
+    assert pushed.splitlines() == [
+        "Add the starter multiply-local-strands",
+        "Start from the workspace template",
+    ]
     keys = ("token", "workspace", "commit_sha", "rollouts")
     assert [first.json[key] for key in keys] == [second.json[key] for key in keys]
     told = process(*args[:-1], cwd=tmp_path)
