@@ -10,7 +10,8 @@ from typing import Any
 
 from gitsync.check.cache import Memo
 from gitsync.check.config import is_integer, usable
-from gitsync.check.files import Files
+from gitsync.check.data import stem_of
+from gitsync.check.files import Files, is_data_set
 from gitsync.check.found import finding, shown
 from gitsync.check.rollouts import Rollout, read_rollouts
 from gitsync.model import Finding, Report
@@ -41,7 +42,7 @@ def service_hints(
     ]
     found: list[Finding] = list(_twins(configs, rollouts))
     for config in configs:
-        found.extend(_dataset(config, datasets))
+        found.extend(_dataset(config, tree, datasets))
         rollout = rollouts.get(config["rollout"] or "")
         if rollout is not None:
             found.extend(_sandbox(config, rollout, secrets))
@@ -67,15 +68,23 @@ def _twins(configs: Sequence[Fact], rollouts: dict[str, Rollout]) -> Iterator[Fi
         )
 
 
-def _dataset(config: Fact, datasets: frozenset[str] | None) -> Iterator[Finding]:
+def _dataset(config: Fact, tree: Tree, datasets: frozenset[str] | None) -> Iterator[Finding]:
     name = usable(config["dataset"])
-    if datasets is not None and name is not None and name not in datasets:
-        yield finding(
-            "unknown-dataset",
-            config["path"],
-            f"The workspace has no data set `{shown(name)}`. Upload it, or correct the name.",
-            subject=name,
-        )
+    if datasets is None or name is None or name in datasets:
+        return
+    files = [f"data/{e.name}" for e in tree.children("data") if is_data_set(f"data/{e.name}")]
+    held = next((path for path in sorted(files) if stem_of(path) == name), None)
+    remedy = (
+        "Upload it, or correct the name."
+        if held is None
+        else f"Upload it: `osmosis dataset upload {shown(held)}`."
+    )
+    yield finding(
+        "unknown-dataset",
+        config["path"],
+        f"The workspace has no data set `{shown(name)}`. {remedy}",
+        subject=name,
+    )
 
 
 def _names(config: Fact) -> set[str]:

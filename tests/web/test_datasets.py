@@ -13,7 +13,7 @@ import pytest
 
 from gitsync import dataset_work
 from gitsync.artifacts.bucket import dataset_key, upload_key
-from tests.live import live_server
+from tests.live import GOOD_MAIN, live_server, workspace_files
 from tests.osmosis import Osmosis
 from tests.s3 import BUCKET, s3_server
 
@@ -265,6 +265,31 @@ def test_the_end_of_a_workspace_is_the_end_of_its_data(live):
     assert live.call("DELETE", f"/workspaces/{workspace['id']}").status_code == 204
     kept = live.data_dir / "artifacts/datasets" / workspace["id"] / f"{found['id']}.jsonl"
     assert not kept.exists()
+
+
+def test_a_push_is_told_of_data_sets_and_secrets_that_are_not_there(live):
+    workspace = live.create()
+    checkout = live.checkout(workspace)
+    harbor = "from osmosis_ai.rollout.backend.harbor import HarborBackend\nHarborBackend()\n"
+    sha = checkout.commit(workspace_files(demo=GOOD_MAIN + harbor))
+    checkout.push("-q", "origin", "main")
+    live.status(workspace, sha)
+    version = f"/workspaces/{workspace['id']}/versions/{sha}"
+
+    def hints() -> dict[str, str]:
+        return {f["code"]: f["message"] for f in live.get(version)["findings"]}
+
+    first = hints()
+    assert "`osmosis dataset upload data/sums.jsonl`" in first["unknown-dataset"]
+    assert "sandbox-key-missing" in first
+    upload(live, workspace, (checkout.path / "data/sums.jsonl").read_bytes())
+    live.call(
+        "PUT",
+        f"/workspaces/{workspace['id']}/secrets/DAYTONA_API_KEY",
+        json={"value": "x", "scope": "workspace"},
+    ).raise_for_status()
+    live.post(f"{version}/recheck")
+    assert not {"unknown-dataset", "sandbox-key-missing"} & hints().keys()
 
 
 # -- the real client ------------------------------------------------------------------------------
