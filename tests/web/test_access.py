@@ -12,7 +12,7 @@ import httpx
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from gitsync.web import api, cli_api
+from gitsync.web import api, cli_api, pages
 from gitsync.web.app import create_app
 from tests.web.conftest import ROLES, people_of
 
@@ -195,7 +195,8 @@ def test_every_route_has_a_row(live):
     }
     ours = {(method, api.PREFIX + path) for method, path in TABLE}
     osmosis = {(method, cli_api.PREFIX + path) for method, path in cli_api.routes()}
-    assert every == ours | set(OPEN) | osmosis | {("any", "/git")}  # both have tests of their own
+    elsewhere = osmosis | pages.routes() | {("any", "/git")}  # they have tests of their own
+    assert every == ours | set(OPEN) | elsewhere
 
 
 @pytest.mark.parametrize("route", OPEN, ids=" ".join)
