@@ -107,9 +107,11 @@ def member_of(db: Connection, user_id: str) -> frozenset[str]:
 
 def troubled(db: Connection, *, limit: int, user_id: str | None) -> list[Workspace]:
     """Active workspaces whose last sync went wrong, or that cannot be looked at."""
+    ended = syncs.alias()
     newest = (
-        sa.select(sa.func.max(syncs.c.id))
-        .where(syncs.c.workspace_id == workspaces.c.id, syncs.c.outcome.is_not(None))
+        sa.select(sa.func.max(ended.c.id))
+        .where(ended.c.workspace_id == workspaces.c.id, ended.c.outcome.is_not(None))
+        .correlate(workspaces)
         .scalar_subquery()
     )
     bad = sa.select(syncs.c.id).where(syncs.c.id == newest, syncs.c.outcome.in_(_TROUBLE))

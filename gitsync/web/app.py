@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -137,7 +137,9 @@ def _install_errors(app: FastAPI) -> None:
         )
 
     @app.exception_handler(HTTPException)
-    async def framework(request: Request, error: HTTPException) -> JSONResponse:
+    async def framework(request: Request, error: HTTPException) -> Response:
+        if error.status_code in (404, 405) and pages.is_for_people(request):
+            return await pages.nowhere(request)
         texts = {404: "There is nothing at this path.", 405: "This path has no such method."}
         message = texts.get(error.status_code, str(error.detail))
         code = _CODES.get(error.status_code, "ERROR")

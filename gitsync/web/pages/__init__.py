@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, FastAPI
+import anyio.to_thread
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
+from gitsync.errors import NotFound
 from gitsync.instance import Instance
 from gitsync.web.pages import (
+    access,
     account,
     admin,
     assets,
@@ -42,6 +45,18 @@ def install(app: FastAPI, instance: Instance) -> None:
     for module in _MODULES:
         pages.include_router(module.router)
     app.include_router(pages)
+
+
+def is_for_people(request: Request) -> bool:
+    """True if somebody at a browser asks for a page that is not there."""
+    is_ours = not request.url.path.startswith(("/api/", "/git/", "/hooks/", "/static/"))
+    return is_ours and "text/html" in request.headers.get("accept", "")
+
+
+async def nowhere(request: Request) -> Response:
+    """The page that says so."""
+    error = NotFound("There is no such page.")
+    return await anyio.to_thread.run_sync(access.problem, request, error)
 
 
 def routes() -> set[tuple[str, str]]:

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from gitsync.store.glance import Point
 from gitsync.web.pages.render import milliseconds
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 150, 48, 20, 10
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 320, 120, 50, 18, 8
 _KINDS = {"published": "ok", "published_with_errors": "warn", "refused": "bad", "error": "bad"}
 
 
@@ -91,7 +91,7 @@ def sync_bars(points: Sequence[Point]) -> Markup | None:
     if not points:
         return None
     scale = _Scale.of([p.seconds for p in points])
-    step = min(26.0, (WIDTH - LEFT) / len(points))
+    step = min(22.0, (WIDTH - LEFT) / len(points))
     body = _frame(scale)
     for number, point in enumerate(points):
         x = LEFT + number * step
@@ -118,13 +118,13 @@ def push_dots(points: Sequence[Point], link: Callable[[str], str]) -> Markup | N
         return None
     scale = _Scale.of([p.seconds for p in points])
     step = (WIDTH - LEFT - 12) / max(1, len(points) - 1)
-    step = min(step, 30.0)
+    step = min(step, 24.0)
     body, line = _frame(scale), []
     for number, point in enumerate(points):
         x, y = LEFT + 8 + number * step, scale.y(point.seconds)
         line.append(f"{x:.1f},{y:.1f}")
         dot = (
-            f'<circle class="{_KINDS.get(point.outcome, "plain")}" cx="{x:.1f}" cy="{y:.1f}" r="4">'
+            f'<circle class="{_KINDS.get(point.outcome, "plain")}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
             f"<title>{(point.sha or '')[:7]} live after {milliseconds(point.seconds * 1000)}"
             "</title></circle>"
         )

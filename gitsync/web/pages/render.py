@@ -12,6 +12,7 @@ changes something holds `{{ csrf_field }}`.
 from __future__ import annotations
 
 import re
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,6 +61,7 @@ class Viewer(Protocol):
 def page(
     request: Request,
     name: str,
+    /,
     *,
     viewer: Viewer | None = None,
     status: int = 200,
@@ -128,7 +130,7 @@ def milliseconds(value: float | None) -> str:
     """A duration a person reads at a glance."""
     if value is None:
         return "–"
-    if value < 10:
+    if value < 9.95:
         return f"{value:.1f} ms"
     if value < 1000:
         return f"{value:.0f} ms"
@@ -221,6 +223,7 @@ def _environment() -> jinja2.Environment:
         "markdown": _markdown,
         "short": _short,
         "plural": _plural,
+        "quoted": lambda value: shlex.quote(printable(str(value), limit=200)),
     }
     made.globals |= {"asset": asset_url, "url": path_to}
     for name in ("icons.html", "pieces.html"):

@@ -86,7 +86,8 @@ def _steps(found: dict[str, Any], sync: Sync | None) -> list[dict[str, Any]]:
     shown = []
     for step in found["trace"]:
         if step["step"] == "delivery":
-            shown.append({"name": "Delivery", "at": step["at"], "ms": None, "text": step["text"]})
+            text = step["text"].replace("_", " ")
+            shown.append({"name": "Delivery", "at": step["at"], "ms": None, "text": text})
         elif step["step"] == "sync":
             waited = sync and sync.started_at and sync.started_at - sync.requested_at
             shown.append(
