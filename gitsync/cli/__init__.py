@@ -36,6 +36,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "logout": ("login", "logout", "Forget the token kept for a server."),
     "workspace": ("workspace", "app", "Create, connect, look at and end workspaces."),
     "version": ("version", "app", "Published code versions: immutable, by commit."),
+    "dataset": ("dataset", "app", "Data sets: upload, look at, fetch, delete."),
+    "secret": ("secret", "app", "Secrets that runs get as environment variables."),
     "template": ("template", "template_app", "Starters and updates for a local checkout."),
     "skills": ("skills", "skills_app", "Agent Skills of a local checkout."),
     "token": ("token", "app", "Your tokens, and those of machines."),
