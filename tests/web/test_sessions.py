@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from gitsync.store import sessions
+from gitsync.web import rates
 from gitsync.web.session import safe_next
 from tests.live import live_server
 from tests.web.browser import Browser
@@ -23,11 +24,16 @@ def browser(live):
 
 @pytest.fixture
 def person(live):
-    """Somebody with a token and a password."""
+    """Somebody with a token."""
     live._count += 1
-    user, token = live.user(f"robin-{live._count}@example.com", name="Robin")
-    assert live.call("PUT", "/password", token=token, json={"password": PASSWORD}).is_success
-    return user, token
+    return live.user(f"robin-{live._count}@example.com", name="Robin")
+
+
+@pytest.fixture
+def member(live, person):
+    """Somebody with a password too: it takes its time, on purpose."""
+    assert live.call("PUT", "/password", token=person[1], json={"password": PASSWORD}).is_success
+    return person
 
 
 def link(live, user) -> str:
@@ -83,7 +89,7 @@ def test_the_cookie_is_secure_behind_https(tmp_path):
         assert cookie.startswith("__Host-gitsync_visitor=") and "Secure" in cookie
 
 
-def test_a_password_signs_in_and_leads_back(browser, person):
+def test_a_password_signs_in_and_leads_back(browser, member):
     wanted = "/device?code=BCDF-GHJK"
     asked = browser.get(wanted)
     assert asked.status_code == 303
@@ -91,7 +97,7 @@ def test_a_password_signs_in_and_leads_back(browser, person):
     done = browser.send(
         "/signin",
         form_of=asked.headers["location"],
-        email=person[0]["email"].upper(),
+        email=member[0]["email"].upper(),
         password=PASSWORD,
     )
     assert (done.status_code, done.headers["location"]) == (303, wanted)
@@ -99,25 +105,26 @@ def test_a_password_signs_in_and_leads_back(browser, person):
     assert browser.get("/signin?next=/x").headers["location"] == "/x"
 
 
-@pytest.mark.parametrize("email", ["", "nobody@example.com", "robin\x00@example.com", "x" * 5000])
-def test_a_wrong_password_says_what_to_do(browser, person, email):
-    fields = {"email": email or person[0]["email"], "password": "not the password"}
+@pytest.mark.parametrize("email", ["", "robin\x00@example.com"])
+def test_a_wrong_password_says_what_to_do(browser, member, email):
+    fields = {"email": email or member[0]["email"], "password": "not the password"}
     answer = browser.send("/signin", **fields)
     assert answer.status_code == 403 and "is wrong" in answer.text
     assert not is_signed_in(browser)
 
 
-def test_too_many_wrong_passwords_must_wait(live, browser, person):
-    email = person[0]["email"]
-    for _ in range(10):
+def test_too_many_wrong_passwords_must_wait(browser, member, monkeypatch):
+    monkeypatch.setattr(rates, "SIGN_IN_BY_PERSON", rates.parse("3/15 minute"))
+    email = member[0]["email"]
+    for _ in range(3):
         assert browser.send("/signin", email=email, password="wrong").status_code == 403
     answer = browser.send("/signin", email=email, password=PASSWORD)
     assert answer.status_code == 429 and 0 < int(answer.headers["retry-after"]) <= 900
     assert "Try again in" in answer.text and not is_signed_in(browser)
 
 
-def test_a_sign_in_form_needs_its_token(browser, person):
-    fields = {"email": person[0]["email"], "password": PASSWORD}
+def test_a_sign_in_form_needs_its_token(browser, member):
+    fields = {"email": member[0]["email"], "password": PASSWORD}
     browser.get("/signin")
     assert browser.http.post("/signin", data=fields).status_code == 403
     browser.http.headers["Sec-Fetch-Site"] = "cross-site"
@@ -146,15 +153,15 @@ def test_a_new_sign_in_ends_the_session_before(live, browser, person):
         assert is_signed_in(browser) and not is_signed_in(thief)
 
 
-def test_a_new_password_ends_other_sessions_and_needs_the_present_one(live, browser, person):
-    browser.sign_in(link(live, person[0]))
+def test_a_new_password_ends_other_sessions_and_needs_the_present_one(live, browser, member):
+    browser.sign_in(link(live, member[0]))
     for current in (None, "wrong"):
         body = {"password": PASSWORD + "!", "current": current}
-        answer = live.call("PUT", "/password", token=person[1], json=body)
+        answer = live.call("PUT", "/password", token=member[1], json=body)
         assert (answer.status_code, answer.json()["field"]) == (403, "current")
     assert is_signed_in(browser)
     body = {"password": PASSWORD + "!", "current": PASSWORD}
-    assert live.call("PUT", "/password", token=person[1], json=body).status_code == 204
+    assert live.call("PUT", "/password", token=member[1], json=body).status_code == 204
     assert not is_signed_in(browser)
 
 
@@ -163,11 +170,11 @@ def test_a_short_password_is_refused(live, person):
     assert (answer.status_code, answer.json()["field"]) == (400, "password")
 
 
-def test_a_locked_out_person_is_signed_out(live, browser, person):
-    browser.sign_in(link(live, person[0]))
-    assert live.call("DELETE", f"/users/{person[0]['id']}").status_code == 204
+def test_a_locked_out_person_is_signed_out(live, browser, member):
+    browser.sign_in(link(live, member[0]))
+    assert live.call("DELETE", f"/users/{member[0]['id']}").status_code == 204
     assert not is_signed_in(browser)
-    answer = browser.send("/signin", email=person[0]["email"], password=PASSWORD)
+    answer = browser.send("/signin", email=member[0]["email"], password=PASSWORD)
     assert answer.status_code == 403
 
 

@@ -97,7 +97,7 @@ ScopedAdmin = Annotated[Scoped, Depends(Needs(Role.ADMIN))]
 
 def _version(text: str | None) -> Version | None:
     try:
-        return None if text is None else Version(text)
+        return None if text is None or len(text) > 64 else Version(text)
     except InvalidVersion:
         return None  # it cannot be compared; the header is a courtesy, not a lock
 
