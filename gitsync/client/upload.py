@@ -122,7 +122,7 @@ def _send(
         raise _TryAgain(f"{where} did not take the part ({answer.status_code}).")
     if not answer.is_success:
         raise ServerRefused(_said(answer, where), status=answer.status_code)
-    etag = answer.headers.get("etag", "").strip('"')
+    etag = str(answer.headers.get("etag", "")).strip('"')
     if not etag:
         raise AnswerMalformed(f"{where} took the part and gave it no ETag.")
     return etag
