@@ -82,6 +82,7 @@ def keep_up(instance: Instance, control: Path) -> None:
 
     tomorrow = replace(instance, now=lambda: instance.now() + timedelta(hours=25))
     upkeep.sweep_artifacts(tomorrow)
+    upkeep.sweep_datasets(tomorrow)
     upkeep.repack(tomorrow, over=0)
     (control / "upkeep").unlink()
 
