@@ -1,70 +1,43 @@
 """Changes that gitsync makes to a workspace's repository: templates, skills, what it lacks.
 
-Promise: a request is one job row, and a job becomes one commit whose tree is the plan, or none. The
-commit goes on top of the tip it was planned for or nowhere; a moved tip is planned for anew, once.
-Killed anywhere, the job is gone on with after a restart: author and time are fixed in its row, so
-the same plan is the same commit, and a commit that has arrived is recognised. What is written is
-synced like any other push.
+Promise: a request is one job row, and a job becomes one commit whose tree is the plan, or none; a
+repeated request finds its job. Looking and planning are for readers and ask no remote. Where we may
+not write, the answer is a patch and nothing is written.
 """
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from gitsync.apply import commit_plan
-from gitsync.branches import Branches, held_branches, known_tip
-from gitsync.errors import Conflict, GitSyncError, InvalidInput
-from gitsync.git.failures import AuthenticationFailed, PushRefused, RefMoved
-from gitsync.git.objects import has_commit, is_ancestor
+from gitsync.branches import known_tip
+from gitsync.change_work import (
+    JobBusy,
+    described,
+    must_be,
+    must_not_be_blocked,
+    plan_for,
+    run_job,
+)
+from gitsync.errors import Conflict, InvalidInput
 from gitsync.git.remote import is_ref
 from gitsync.instance import Instance
-from gitsync.model import ZERO_SHA, Sha, Signature
-from gitsync.planning import Ask, Planned, edits_of, plan_operation, skills_of, state_of
-from gitsync.records import Job, JobState, Trigger, Workspace, WorkspaceState
+from gitsync.model import Sha, Signature
+from gitsync.planning import Planned, edits_of, skills_of, state_of
+from gitsync.records import Job, JobState, Workspace
 from gitsync.resolve import full_ref
-from gitsync.store import RowExists, commits, events, jobs, turns, workspaces
+from gitsync.store import RowExists, jobs, workspaces
 from gitsync.sync import triggers
-from gitsync.sync.moves import short
-from gitsync.sync.prepare import options_of
 from gitsync.template.catalogue import builtin
 from gitsync.template.mailbox import mailbox
-from gitsync.template.operations import Operation, from_json
+from gitsync.template.operations import Operation
 from gitsync.text import printable
 
-log = logging.getLogger(__name__)
-
-LEASE_S = 900.0  # longer than look, fetch, plan and push may take together
+PATIENCE_S = 20.0  # a repeated request waits so long for the first one
 REPEATABLE = timedelta(hours=24)  # as long as an Idempotency-Key counts
-MOST_ATTEMPTS = 8
-PLANS = 2  # a tip that moves under the second plan is reported
-
-
-class PlanBlocked(Conflict):
-    """The plan has conflicts that stop it; `issues` names each path. Nothing was written."""
-
-    code = "PLAN_BLOCKED"
-
-
-class JobBroken(GitSyncError):
-    """A change ended in an exception that nobody foresaw."""
-
-    code = "INTERNAL"
-
-
-class BranchTaken(Conflict):
-    """The branch that a change was to make exists already."""
-
-    code = "BRANCH_EXISTS"
-
-
-class JobBusy(Conflict):
-    """The change is being made at this moment; the same request later gets its answer."""
-
-    code = "IN_PROGRESS"
+HEAD_START = timedelta(seconds=5)  # a new job is left to its request for so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +97,8 @@ def preview(instance: Instance, workspace: Workspace, wanted: Wanted) -> dict[st
         new_ref(wanted.branch)
     path, base = known_tip(instance, workspace)
     if wanted.expected_sha is not None:
-        _must_be(wanted.expected_sha, base)
-    planned = _plan(instance, workspace, path, base, wanted.operation, with_diffs=True)
+        must_be(wanted.expected_sha, base)
+    planned = plan_for(instance, workspace, path, base, wanted.operation, with_diffs=True)
     return _preview(planned, base, outcome="planned")
 
 
@@ -140,7 +113,7 @@ def change(instance: Instance, workspace: Workspace, wanted: Wanted) -> dict[str
     instance.at("apply.checked")
     job_id = _add(instance, workspace, wanted)
     instance.at("apply.stored")
-    job = run_job(instance, job_id)
+    job = _ended(instance, job_id)
     if job.outcome is None or job.state is not JobState.DONE:
         problem = job.error or {}
         raise Conflict(str(problem.get("message", "The change could not be made.")))
@@ -148,6 +121,17 @@ def change(instance: Instance, workspace: Workspace, wanted: Wanted) -> dict[str
         base = Sha(job.base_sha) if job.base_sha else None
         return _patch(instance, workspace, wanted, job.outcome["reason"], job=job, base=base)
     return {**job.outcome, "job_id": job.id, "sync_id": job.sync_id}
+
+
+def _ended(instance: Instance, job_id: int) -> Job:
+    """The job as it ended; one that is being gone on with after a restart is waited for."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return run_job(instance, job_id)
+        except JobBusy:
+            if time.monotonic() > end or instance.stopping.wait(0.1):
+                raise
 
 
 def new_ref(branch: str) -> str:
@@ -190,255 +174,18 @@ def _add(instance: Instance, workspace: Workspace, wanted: Wanted) -> int:
                 message=wanted.message,
                 requested_by=wanted.requested_by,
                 request_key=key,
+                not_before=now + HEAD_START,
             )
     except RowExists:  # the same request at the same moment, on another server
         raise JobBusy("The same request is being worked on.") from None
 
 
-# -- making it ------------------------------------------------------------------------------------
-
-
-def run_job(instance: Instance, job_id: int, *, is_resumed: bool = False) -> Job:
-    """Take a job to its end; the job as it ended, or the error that ended or postponed it."""
-    with instance.database.write() as db:
-        job = jobs.take_job(db, job_id, owner=instance.boot, lease_s=LEASE_S)
-        if job is None:
-            job = jobs.get_job(db, None, job_id)
-            if job.state is JobState.OPEN:
-                raise JobBusy("This change is being made at this moment. Repeat it soon.")
-            return job
-        workspace = workspaces.get_workspace(db, job.workspace_id)
-    try:
-        _work(instance, workspace, job)
-    except turns.TurnLost:
-        raise JobBusy("Another server makes this change at this moment.") from None
-    except GitSyncError as e:
-        _fail(instance, job, e, is_resumed=is_resumed)
-        raise
-    except Exception:
-        text = "Something went wrong here; the operator's log says more."
-        _fail(instance, job, JobBroken(text), is_resumed=is_resumed)
-        raise
-    with instance.database.read() as db:
-        return jobs.get_job(db, None, job_id)
-
-
-def _work(instance: Instance, workspace: Workspace, job: Job) -> None:
-    triggers.active(workspace)
-    with held_branches(instance, workspace) as branches:
-        for left in reversed(range(PLANS)):
-            try:
-                return _once(instance, workspace, job, branches)
-            except RefMoved:
-                if not left or job.expected_sha is not None:
-                    raise
-                with instance.database.read() as db:
-                    job = jobs.get_job(db, None, job.id)
-                log.info("tip moved, planning anew workspace=%s job=%d", workspace.id, job.id)
-
-
-def _once(instance: Instance, workspace: Workspace, job: Job, branches: Branches) -> None:
-    """Look, plan, write, push, close; what an earlier try has done already is left out."""
-    default, base = branches.default()
-    target = job.branch or default
-    tip = base if target == default else branches.tip(target)
-    if base is not None:
-        base = branches.bring(default, base)
-    if tip is not None:
-        tip = base if target == default else branches.bring(target, tip)
-    if arrived := _arrived(branches.path, job, target, tip):
-        return _close_written(instance, workspace, job, target, arrived)
-    if job.branch is not None and tip is not None:
-        raise BranchTaken(f"The branch {printable(short(target))} exists already. Name another.")
-    sha = _still_fitting(branches.path, job, target, base)
-    if sha is None:
-        if job.expected_sha is not None:
-            _must_be(Sha(job.expected_sha), base)
-        written = _write(instance, workspace, job, branches.path, target, base)
-        if written is None:
-            return None
-        job, sha = written
-    instance.at("apply.committed")
-    try:
-        branches.move(target, sha, expected=tip)  # None: the branch is made
-    except AuthenticationFailed as e:
-        return _close_refused(instance, job, e)
-    except PushRefused as e:
-        text = e.message + " Nothing was written. A `branch` of its own may be allowed."
-        raise PushRefused(text) from e
-    instance.at("apply.pushed")
-    return _close_written(instance, workspace, job, target, sha)
-
-
-def _arrived(path: Path, job: Job, target: str, tip: Sha | None) -> Sha | None:
-    """The commit of an earlier try if it is on the branch, also below later ones."""
-    if job.commit_sha is None or job.target != target or tip is None:
-        return None
-    sha = Sha(job.commit_sha)
-    is_there = tip == sha or (has_commit(path, sha) and is_ancestor(path, sha, tip))
-    return sha if is_there else None
-
-
-def _still_fitting(path: Path, job: Job, target: str, base: Sha | None) -> Sha | None:
-    """The commit of an earlier try if the branch is where it was, or is still to be made."""
-    if job.commit_sha is None or job.target != target or not has_commit(path, job.commit_sha):
-        return None
-    return Sha(job.commit_sha) if job.branch is not None or job.base_sha == base else None
-
-
-def _write(
-    instance: Instance,
-    workspace: Workspace,
-    job: Job,
-    path: Path,
-    target: str,
-    base: Sha | None,
-) -> tuple[Job, Sha] | None:
-    """Plan and write the commit; None if the job was closed because nothing is to be done."""
-    instance.at("apply.planning")
-    operation = from_json(job.operation)
-    planned = _plan(instance, workspace, path, base, operation, with_diffs=False)
-    plan = planned.plan
-    if plan.is_blocked:
-        raise PlanBlocked(
-            "The plan has conflicts; nothing was written. A dry run shows the whole plan.",
-            issues=[{"key": step.path, "message": step.reason} for step in plan.conflicts],
-        )
-    outcome = {**_described(planned, base), "branch": printable(short(target))}
-    if not plan.changes:
-        with instance.database.write() as db:
-            nothing = {**outcome, "outcome": "unchanged", "written": False, "commit_sha": None}
-            jobs.close_job(db, job, state=JobState.DONE, now=instance.now(), outcome=nothing)
-        return None
-    sha = commit_plan(
-        path, base=base, plan=plan, message=job.message or plan.summary, author=job.author
-    )
-    instance.at("apply.written")
-    steps = list(operation.next_steps(builtin(), is_pushed=True))
-    outcome |= {"outcome": "committed", "written": True, "commit_sha": sha, "next_steps": steps}
-    with instance.database.write() as db:
-        jobs.note_commit(db, job, target=target, base_sha=base, commit_sha=sha, outcome=outcome)
-    return replace(job, target=target, base_sha=base, commit_sha=sha, outcome=outcome), sha
-
-
-def _plan(
-    instance: Instance,
-    workspace: Workspace,
-    path: Path,
-    base: Sha | None,
-    operation: Operation,
-    *,
-    with_diffs: bool,
-) -> Planned:
-    options = options_of(workspace.settings)
-    ask = Ask(str(path), base, operation, options, with_diffs)
-    return instance.pool.run(plan_operation, ask)
-
-
-def _must_be(expected: Sha, tip: Sha | None) -> None:
-    if (tip or ZERO_SHA) != expected:
-        raise RefMoved(f"The branch is at {tip or 'no commit'}, not at {expected}.")
-
-
-# -- ending it ------------------------------------------------------------------------------------
-
-
-def _close_written(
-    instance: Instance, workspace: Workspace, job: Job, target: str, sha: Sha
-) -> None:
-    """The commit is where it belongs: ask for the sync that publishes it, and end the job."""
-    now = instance.now()
-    with instance.database.write() as db:
-        current = workspaces.lock_workspace(db, workspace.id)
-        sync_id = None
-        if current.state is WorkspaceState.ACTIVE:
-            sync_id = triggers.ask(db, current, Trigger.PUSH, now=now, lifts="backoff")
-            if triggers.is_followed(current, target):
-                commits.announce_commit(
-                    db,
-                    workspace.id,
-                    sha,
-                    branch=target,
-                    delivery_id=None,
-                    sync_id=sync_id,
-                    now=now,
-                )
-        jobs.close_job(db, job, state=JobState.DONE, now=now, outcome=job.outcome, sync_id=sync_id)
-        data = {"job": job.id, "branch": short(target), "commit_sha": sha}
-        events.add_event(db, "change.committed", data, workspace_id=workspace.id, now=now)
-    instance.at("apply.closed")
-    instance.wake(workspace.id)
-
-
-def _close_refused(instance: Instance, job: Job, error: AuthenticationFailed) -> None:
-    """The credential may read and not write: the caller gets a patch instead."""
-    outcome = {**(job.outcome or {}), "outcome": "patch", "written": False, "reason": error.message}
-    with instance.database.write() as db:
-        jobs.close_job(db, job, state=JobState.DONE, now=instance.now(), outcome=outcome)
-
-
-def _fail(instance: Instance, job: Job, error: GitSyncError, *, is_resumed: bool) -> None:
-    """Tell in the job why it ended, or when it is tried again."""
-    if instance.stopping.is_set():
-        return  # the next start goes on with it
-    now = instance.now()
-    noted = {"code": error.code, "message": error.message, "transient": error.transient}
-    with instance.database.read() as db:
-        is_unsure = is_resumed or jobs.get_job(db, None, job.id).commit_sha is not None
-    log.warning(
-        "change failed workspace=%s job=%d code=%s message=%s",
-        job.workspace_id,
-        job.id,
-        error.code,
-        error.message,
-    )
-    waits = error.transient and not isinstance(error, RefMoved) and is_unsure
-    try:
-        with instance.database.write() as db:
-            if waits and job.attempts < MOST_ATTEMPTS:
-                seconds = min(instance.settings.backoff_max_s, 2.0**job.attempts)
-                later = now + timedelta(seconds=seconds)
-                jobs.postpone_job(db, job, not_before=later, error=noted)
-            else:
-                jobs.close_job(db, job, state=JobState.FAILED, now=now, error=noted)
-    except turns.TurnLost:
-        log.info("job taken over job=%d", job.id)
-
-
-def finish_open(instance: Instance) -> int:
-    """Go on with jobs that nobody works on: their server died, or a remote was away."""
-    done = 0
-    with instance.database.read() as db:
-        due = jobs.due_jobs(db, now=instance.now())
-    for job_id in due:
-        if instance.stopping.is_set():
-            break
-        try:
-            run_job(instance, job_id, is_resumed=True)
-            done += 1
-        except GitSyncError as e:
-            log.info("job not finished job=%d code=%s", job_id, e.code)
-    return done
-
-
 # -- answers --------------------------------------------------------------------------------------
-
-
-def _described(planned: Planned, base: Sha | None) -> dict[str, Any]:
-    return {
-        **planned.plan.to_json(),
-        "base_sha": base,
-        "findings": [finding.to_json() for finding in planned.findings],
-        "diffs": [],
-        "next_steps": [],
-        "patch": None,
-        "reason": None,
-    }
 
 
 def _preview(planned: Planned, base: Sha | None, *, outcome: str) -> dict[str, Any]:
     return {
-        **_described(planned, base),
+        **described(planned, base),
         "outcome": outcome,
         "written": False,
         "branch": None,
@@ -465,14 +212,10 @@ def _patch(
     path, seen = known_tip(instance, workspace)
     base = base or seen
     if wanted.expected_sha is not None:
-        _must_be(wanted.expected_sha, base)
-    planned = _plan(instance, workspace, path, base, wanted.operation, with_diffs=True)
+        must_be(wanted.expected_sha, base)
+    planned = plan_for(instance, workspace, path, base, wanted.operation, with_diffs=True)
     plan = planned.plan
-    if plan.is_blocked:
-        raise PlanBlocked(
-            "The plan has conflicts. A dry run shows the whole plan.",
-            issues=[{"key": step.path, "message": step.reason} for step in plan.conflicts],
-        )
+    must_not_be_blocked(plan)
     found = _preview(planned, base, outcome="patch" if plan.changes else "unchanged")
     if plan.changes:
         now = int(instance.now().timestamp())

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from gitsync import bootstrap, changes, dataset_work, upkeep
+from gitsync import bootstrap, change_work, dataset_work, upkeep
 from gitsync.instance import Instance
 from gitsync.runs import life
 from gitsync.store import jobs, syncs, turns
@@ -179,7 +179,7 @@ class EmbeddedEngine:
         """Changes that a dead server began, or that wait for a remote."""
         while not self._stop.is_set():
             try:
-                changes.finish_open(self._instance)
+                change_work.finish_open(self._instance)
             except Exception:
                 log.exception("changes failed")
             self._stop.wait(_CHANGES_S)

@@ -36,8 +36,12 @@ def add_job(
     message: str | None = None,
     requested_by: str | None = None,
     request_key: str | None = None,
+    not_before: datetime | None = None,
 ) -> int:
-    """Remember that a change was asked for; its id. Nobody works on it yet."""
+    """Remember that a change was asked for; its id. Nobody works on it yet.
+
+    Before `not_before` only who knows the id takes it.
+    """
     return int(
         db.execute(
             jobs.insert()
@@ -52,6 +56,7 @@ def add_job(
                 author=asdict(author),
                 state=JobState.OPEN.value,
                 created_at=now,
+                not_before=not_before,
             )
             .returning(jobs.c.id)
         ).scalar_one()
@@ -103,7 +108,12 @@ def take_job(db: Connection, job_id: int, *, owner: str, lease_s: float) -> Job 
             jobs.c.state == JobState.OPEN.value,
             sa.or_(jobs.c.owner.is_(None), jobs.c.expires_at <= clock()),
         )
-        .values(owner=owner, expires_at=later(lease_s), attempts=jobs.c.attempts + 1)
+        .values(
+            owner=owner,
+            expires_at=later(lease_s),
+            attempts=jobs.c.attempts + 1,
+            not_before=None,
+        )
         .returning(jobs)
     ).first()
     return None if row is None else _job(row)
@@ -170,7 +180,12 @@ def close_job(
 
 
 def release_jobs(db: Connection) -> int:
-    """At the start of the only server: nobody works on any job."""
+    """At the start of the only server: nobody works on any job, and nobody is about to."""
+    db.execute(
+        jobs.update()
+        .where(jobs.c.state == JobState.OPEN.value, jobs.c.attempts == 0)
+        .values(not_before=None)
+    )
     return db.execute(
         jobs.update().where(jobs.c.owner.is_not(None)).values(owner=None, expires_at=None)
     ).rowcount
