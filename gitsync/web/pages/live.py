@@ -51,7 +51,7 @@ class Feed:
 
     def after(self, last: int) -> list[Event] | None:
         """Events after an id; None if they must be read from the store."""
-        if self._reader is None or last < self._start:
+        if self._reader is None or not self._start <= last <= self._last:
             return None
         return [event for event in self._kept if event.id > last] if last < self._last else []
 

@@ -32,7 +32,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 OVERLAPS = {"0": "at once", "86400": "for 24 hours", "604800": "for 7 days"}
 
 
-def checked[T: BaseModel](kind: Callable[..., T], **given: Any) -> T:
+def checked[T: BaseModel](kind: Callable[..., T], /, **given: Any) -> T:
     """A body of the API from a form; what is wrong with it is a refusal."""
     try:
         return kind(**given)
