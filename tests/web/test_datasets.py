@@ -15,6 +15,7 @@ from gitsync import dataset_work
 from gitsync.artifacts.bucket import dataset_key, upload_key
 from tests.live import GOOD_MAIN, live_server, workspace_files
 from tests.osmosis import Osmosis
+from tests.runs.kit import make_team
 from tests.s3 import BUCKET, s3_server
 
 ROWS = [{"user_prompt": f"{n}*2=?", "ground_truth": str(n * 2)} for n in range(6)]
@@ -290,6 +291,19 @@ def test_a_push_is_told_of_data_sets_and_secrets_that_are_not_there(live):
     ).raise_for_status()
     live.post(f"{version}/recheck")
     assert not {"unknown-dataset", "sandbox-key-missing"} & hints().keys()
+
+
+def test_a_run_that_is_not_over_keeps_its_content(live):
+    team = make_team(live)
+    dataset = live.get(f"{team.path}/datasets/sums")
+    run = team.submit()
+    assert live.call("DELETE", f"{team.path}/datasets/sums").status_code == 204
+    kept = live.data_dir / "artifacts/datasets" / team.workspace["id"] / f"{dataset['id']}.jsonl"
+    dataset_work.sweep_datasets(later(live, hours=23))
+    assert kept.exists()
+    assert team.cli("POST", f"eval-runs/{run['id']}/stop", json={}).status_code == 200
+    dataset_work.sweep_datasets(later(live, hours=23))
+    assert not kept.exists()
 
 
 # -- the real client ------------------------------------------------------------------------------
