@@ -17,8 +17,11 @@ from gitsync import __version__
 from gitsync.model import ZERO_SHA, Signature
 from gitsync.text import storable
 
-# what `git am` takes for the end of the message
-_ENDS = re.compile(r"(?m)^(?=---|diff |Index: |From |>From )")
+# lines of a message that `git am` takes for its end, or for headers
+_TAKEN = re.compile(
+    r"(?mi)^(?=---|diff |Index: |>?From |\[PATCH\]"
+    r"|(?:From|Subject|Date|Message-Id|Content-Type|Content-Transfer-Encoding):)"
+)
 
 
 def mailbox(
@@ -27,7 +30,7 @@ def mailbox(
     """The mail for patches as `gitsync.template.diff.file_patches` makes them."""
     subject, _, text = storable(message).strip().partition("\n")
     subject = " ".join(subject.split()) or "Change"
-    parts = [_ENDS.sub(" ", text.strip("\n")), "---\n"]
+    parts = [_TAKEN.sub(" ", text.strip("\n")), "---\n"]
     body = "\n".join(part for part in parts if part).encode("utf-8", "replace")
     body += b"".join(patch for _, patch in patches)
     body += f"-- \ngitsync {__version__}\n".encode()
