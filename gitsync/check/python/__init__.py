@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 
-from gitsync.check.python.check import Check, NamedAt
+from gitsync.check.python.check import Check
+from gitsync.check.python.locating import NamedAt
 from gitsync.model import CheckOptions, EntrypointReport, Finding, Severity, Verdict
 from gitsync.tree import Tree
 

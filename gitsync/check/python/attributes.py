@@ -1,13 +1,13 @@
-"""Attributes: reading, setting and deleting them on every kind of value; identity and text."""
+"""Reading attributes of every kind of value."""
 
 from __future__ import annotations
 
 import ast
-import posixpath
 
 from gitsync.check.python import calls, classes
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import Machine
+from gitsync.check.python.plain_attributes import of_constant, of_function, of_path
 from gitsync.check.python.values import (
     FALSE,
     NONE,
@@ -72,14 +72,14 @@ def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Val
         if isinstance(obj, InstanceObj):
             return _of_instance(m, frame, owner, obj, name, node)
         if isinstance(obj, FunctionObj):
-            return _of_function(m, frame, owner, obj, name, node)
+            return of_function(m, frame, owner, obj, name, node)
         return _of_container(m, frame, owner, obj, name, node)
     if isinstance(owner, Super):
         return _of_super(m, frame, owner, name, node)
     if isinstance(owner, PathValue):
-        return _of_path(owner, name)
+        return of_path(owner, name)
     if isinstance(owner, Const):
-        return _of_constant(m, frame, owner, name, node)
+        return of_constant(m, frame, owner, name, node)
     if isinstance(owner, TupleValue | Names | Coroutine):
         return Method(owner, name)
     return _of_wrapper(m, frame, owner, name, node)
@@ -345,31 +345,6 @@ def _of_instance(
     raise m.error(frame, node, "AttributeError", f"the {shown} object has no attribute '{name}'")
 
 
-def _of_function(
-    m: Machine, frame: Frame, owner: Ref, obj: FunctionObj, name: str, node: ast.AST
-) -> Value:
-    own = m.read(owner.oid, name)
-    if own is not None:
-        return own
-    if name == "__name__":
-        return Const(obj.name)
-    if name == "__qualname__":
-        return Const(obj.qualname)
-    if name == "__module__":
-        return m.space(obj.module).values.get("__name__", Opaque())
-    if name == "__globals__":
-        return Names(obj.module)
-    if name == "__dict__":
-        return Names(owner.oid)
-    if name == "__get__":
-        return Method(owner, name)
-    if name in ("__code__", "__closure__", "__defaults__", "__kwdefaults__"):
-        return m.unknown(frame, node, "the inside of a function is used")
-    if name.startswith("__"):
-        return Opaque()
-    raise m.error(frame, node, "AttributeError", f"the function {obj.name} has no '{name}'")
-
-
 def _of_super(m: Machine, frame: Frame, owner: Super, name: str, node: ast.AST) -> Value:
     cls = owner.owner
     instance = False
@@ -413,34 +388,6 @@ def _of_meta_super(m: Machine, owner: Super, obj: ClassObj, name: str) -> Value:
     return Method(owner, name)
 
 
-def _of_path(owner: PathValue, name: str) -> Value:
-    text = owner.text
-    if name == "parent":
-        return PathValue(posixpath.dirname(text) or ".")
-    if name == "name":
-        return Const(posixpath.basename(text))
-    if name == "stem":
-        return Const(posixpath.splitext(posixpath.basename(text))[0])
-    if name == "suffix":
-        return Const(posixpath.splitext(text)[1])
-    if name == "parents":
-        parts: list[Value] = []
-        while text not in ("/", ".", "") and len(parts) < 64:
-            text = posixpath.dirname(text)
-            parts.append(PathValue(text))
-        return TupleValue(tuple(parts))
-    return Method(owner, name)
-
-
-def _of_constant(m: Machine, frame: Frame, owner: Const, name: str, node: ast.AST) -> Value:
-    if name == "__class__":
-        return Ext(f"builtins.{type(owner.value).__name__}", "c")
-    if not hasattr(owner.value, name):
-        kind = type(owner.value).__name__
-        raise m.error(frame, node, "AttributeError", f"a {kind} has no attribute '{name}'")
-    return Method(owner, name)
-
-
 def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:
     if isinstance(owner, Wrapped):
         if name in ("setter", "deleter"):
@@ -465,9 +412,3 @@ def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST
             return TupleValue(owner.args)
         return get(m, frame, owner.origin, name, node)
     return Opaque()
-
-
-# -- setting and deleting --------------------------------------------------------------------
-
-
-# -- text, paths, identity, versions ---------------------------------------------------------

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import posixpath
-from dataclasses import dataclass
-
 from gitsync.check.python import warn
 from gitsync.check.python.contracts import Breach, breaches
 from gitsync.check.python.dependencies import brought
 from gitsync.check.python.facts import CLASS_NAMES
-from gitsync.check.python.files import Files
 from gitsync.check.python.finding import ROOT, import_names
-from gitsync.check.python.findings import Fatal, Findings
+from gitsync.check.python.findings import Fatal
 from gitsync.check.python.imports import Importer
+from gitsync.check.python.locating import Locator, NamedAt
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.project import Project, read_project
 from gitsync.check.python.roles import Agreed, World, agree, assign_roles, examine
@@ -26,18 +23,7 @@ from gitsync.tree import Tree
 ROLES = ("workflow", "grader")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedAt:
-    """Where a config names the rollout and the entrypoint; lines and columns count from 1."""
-
-    path: str
-    rollout_line: int
-    rollout_column: int
-    entrypoint_line: int
-    entrypoint_column: int
-
-
-class Check(Findings):
+class Check(Locator):
     """The state of one check; `run` is called once."""
 
     def __init__(
@@ -48,14 +34,9 @@ class Check(Findings):
         options: CheckOptions,
         named_at: NamedAt | None,
     ) -> None:
-        super().__init__()
-        self.files = Files(tree)
-        self.rollout = rollout
-        self.entrypoint = entrypoint
+        super().__init__(tree, rollout, entrypoint, named_at)
         self.options = options
-        self.named_at = named_at
         self.names: dict[str, str | None] = {"workflow": None, "grader": None}
-        self.folder = f"rollouts/{rollout}"
 
     def run(self) -> EntrypointReport:
         """Do the check."""
@@ -89,102 +70,6 @@ class Check(Findings):
             self.names["grader"],
             findings,
         )
-
-    def _at_entrypoint(self) -> Place:
-        named = self.named_at
-        if named is not None:
-            return Place(named.path, named.entrypoint_line, named.entrypoint_column)
-        return Place(self.folder, 1, 1)
-
-    def locate(self) -> tuple[str, str]:
-        """(resolved entrypoint from the resolved rollout folder, that folder)."""
-        rollout, entrypoint = self.rollout, self.entrypoint
-        if "/" in rollout or "\\" in rollout or rollout in ("", ".", "..") or "\0" in rollout:
-            raise self.fatal(
-                "entrypoint-outside-rollout",
-                self._at_entrypoint(),
-                rollout,
-                f"The rollout name {rollout!r} is no name of a folder under rollouts",
-                "Write the folder's name only",
-            )
-        folder = self.files.resolve(self.folder)
-        if folder is None or not self.files.is_folder(self.folder):
-            named = self.named_at
-            place = Place("rollouts", 1, 1)
-            if named is not None:
-                place = Place(named.path, named.rollout_line, named.rollout_column)
-            raise self.fatal(
-                "rollout-missing",
-                place,
-                rollout,
-                f"There is no folder rollouts/{rollout} in the commit",
-                "Create it, or name an existing rollout",
-            )
-        if not self.files.is_file(f"{self.folder}/pyproject.toml"):
-            self.add(
-                "missing-pyproject",
-                Severity.WARNING,
-                Place(self.folder, 1, 1),
-                rollout,
-                f"The rollout {rollout} has no pyproject.toml",
-                "Add one that declares its dependencies",
-            )
-        return self._locate_file(entrypoint, folder), folder
-
-    def _locate_file(self, entrypoint: str, folder: str) -> str:
-        place = self._at_entrypoint()
-        parts = entrypoint.split("/")
-        steps = posixpath.normpath(entrypoint) if entrypoint else ""
-        if entrypoint.startswith("/") or "\0" in entrypoint or steps.startswith(".."):
-            raise self._outside(place)
-        if ".." in parts:
-            target = self.files.resolve(f"{self.folder}/{entrypoint}")
-            if target is None or not _inside(target, folder):
-                raise self._outside(place)
-        if not entrypoint.endswith(".py") or parts[-1] == ".py":
-            raise self.fatal(
-                "entrypoint-not-python",
-                place,
-                entrypoint,
-                f"The entrypoint {entrypoint} is no Python file",
-                "Name a file that ends in .py",
-            )
-        whole = f"{self.folder}/{entrypoint}"
-        real = self.files.resolve(whole)
-        if real is not None and not _inside(real, folder):
-            raise self._outside(place)
-        if real is None or not self.files.is_file(whole):
-            raise self.fatal(
-                "entrypoint-missing",
-                place,
-                entrypoint,
-                f"There is no file {entrypoint} in rollouts/{self.rollout}",
-                self._did_you_mean(),
-            )
-        if not real.endswith(".py"):
-            raise self.fatal(
-                "entrypoint-not-python",
-                place,
-                entrypoint,
-                f"The entrypoint {entrypoint} is a link to a file that is no Python file",
-                "Let it point to a file that ends in .py",
-            )
-        return real[len(folder) + 1 :] if folder else real
-
-    def _outside(self, place: Place) -> Fatal:
-        return self.fatal(
-            "entrypoint-outside-rollout",
-            place,
-            self.entrypoint,
-            f"The entrypoint {self.entrypoint} leads out of rollouts/{self.rollout}",
-            "Name a file inside the rollout folder",
-        )
-
-    def _did_you_mean(self) -> str:
-        here = sorted(n for n in self.files.names(self.folder) if n.endswith(".py"))
-        if not here:
-            return "Add the file, or correct the entrypoint in the config"
-        return f"Name a file that exists, such as {here[0]}"
 
     def about_project(self, project: Project) -> None:
         """Findings about `pyproject.toml` itself."""
@@ -430,10 +315,6 @@ _MEND = {
 def _registry(world: World) -> Namespace:
     found = world.state.heap.get(REGISTRY)
     return found if isinstance(found, Namespace) else Namespace()
-
-
-def _inside(path: str, folder: str) -> bool:
-    return not folder or path == folder or path.startswith(folder + "/")
 
 
 def _lacking(machine: Machine, world: World, value: Value) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,21 +207,20 @@ TRUE = Const(True)
 FALSE = Const(False)
 
 
-class Obj:
+class Obj(Protocol):
     """A heap object; `epoch` tells which state may change it in place."""
 
-    __slots__ = ("epoch",)
     epoch: object
 
     def copy(self) -> Obj:
         """A shallow copy that another state may change."""
-        raise NotImplementedError
 
 
-class Namespace(Obj):
+class Namespace:
     """Names and values; `taint` is set when something unknown may have changed any of them."""
 
-    __slots__ = ("taint", "values")
+    __slots__ = ("epoch", "taint", "values")
+    epoch: object
 
     def __init__(
         self, values: dict[str, Value] | None = None, taint: Unknown | None = None
@@ -407,10 +406,11 @@ class InstanceObj(Namespace):
         return new
 
 
-class ListObj(Obj):
+class ListObj:
     """A list (or an iterator, a set) of known items; `rest` stands for further unknown ones."""
 
-    __slots__ = ("items", "kind", "rest")
+    __slots__ = ("epoch", "items", "kind", "rest")
+    epoch: object
 
     def __init__(self, items: list[Value], kind: str = "list", rest: Value | None = None) -> None:
         self.items = items
@@ -423,10 +423,11 @@ class ListObj(Obj):
         return ListObj(list(self.items), self.kind, self.rest)
 
 
-class DictObj(Obj):
+class DictObj:
     """A dict of known constant-like keys; `rest` stands for unknown entries."""
 
-    __slots__ = ("factory", "items", "rest")
+    __slots__ = ("epoch", "factory", "items", "rest")
+    epoch: object
 
     def __init__(
         self,
