@@ -77,6 +77,19 @@ def test_a_fetch_brings_the_watched_branches_and_no_more(mirror, upstream, loopb
     assert mirror.tip(MAIN) is None
 
 
+def test_one_branch_is_brought_beside_the_others(mirror, upstream, loopback):
+    work, remote, _ = upstream
+    first = mirror.fetch(remote, [MAIN], loopback).tips[MAIN]
+    git("push", "-q", "origin", f"{commit(work, {'side': '1'})}:refs/heads/side", cwd=work)
+    side = mirror.fetch_one(remote, "refs/heads/side", loopback)
+    assert side != first and has_commit(mirror.path, side)
+    assert mirror.tip(MAIN) == first and mirror.tip("refs/heads/side") == side
+    with pytest.raises(RefMissing):
+        mirror.fetch_one(remote, "refs/heads/none", loopback)
+    with pytest.raises(RefUnusable):
+        mirror.fetch_one(remote, "side", loopback)
+
+
 def test_kill_points_are_passed(mirror, upstream, loopback):
     seen: list[str] = []
     mirror.fetch(upstream[1], [MAIN], loopback, at=seen.append)

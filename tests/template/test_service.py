@@ -236,6 +236,60 @@ def test_no_hook_and_no_configuration_of_git_takes_part(scene: Stage, place: Pla
     assert "Somebody" not in who
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "lock",
+    [
+        "garbage = [",
+        "schema = 1\n" + "a." * 60_000 + "b = 1\n",
+        'schema = 1\n[files]\n"../x" = 1\n',
+    ],
+    ids=["garbage", "bomb", "outside"],
+)
+def test_a_damaged_lock_is_told_and_nothing_is_written(place: Place, lock: str):
+    tip = place.push({".osmosis/template.lock.toml": lock})
+    for where in ("templates/minimal-local/apply", "templates/update", "skills/upgrade"):
+        refused = place.ask(where, {}, 400)
+        assert "template.lock.toml" in refused["message"], where
+    seen = place.live.call("GET", f"{place.path}/templates")
+    assert seen.status_code == 400 and "template.lock.toml" in seen.json()["message"]
+    assert place.head() == tip
+    assert {job["state"] for job in place.get("jobs")["items"]} == {"failed"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rollouts", "configs", ".osmosis", "data"])
+def test_nothing_is_written_through_a_link(scene: Stage, name: str):
+    workspace = scene.live.create()
+    checkout = scene.live.checkout(workspace)
+    (checkout.path / name).symlink_to("../../outside")
+    checkout.commit({"README.md": "x\n"}, "A link")
+    checkout.push("origin", "HEAD:refs/heads/main")
+    place = Place(scene.live, workspace, checkout)
+    refused = place.apply("chess", 409)
+    assert refused["code"] == "PLAN_BLOCKED"
+    assert any(issue["key"].startswith(f"{name}/") for issue in refused["issues"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "body, field",
+    [
+        ({"rollout": "../x"}, "rollout"),
+        ({"rollout": ".git"}, "rollout"),
+        ({"parameters": {"dataset": "../../x"}}, "parameters.dataset"),
+        ({"parameters": {"eval_model": "{{ x }}\n[evil]"}}, "parameters.eval_model"),
+        ({"parameters": {"nope": 1}}, "parameters.nope"),
+        ({"expected_sha": "main"}, "expected_sha"),
+        ({"unknown": 1}, "unknown"),
+    ],
+)
+def test_bad_values_are_refused_before_a_job_is_kept(place: Place, body: dict, field: str):
+    refused = place.ask("templates/minimal-local/apply", body, 400)
+    assert refused["field"] == field, refused
+    assert place.get("jobs")["items"] == []
+
+
 # -- external remotes -----------------------------------------------------------------------------
 
 
