@@ -21,11 +21,11 @@ from gitsync import uploads
 from gitsync.artifacts import ObjectMissing
 from gitsync.artifacts.bucket import StoreUnavailable, upload_key
 from gitsync.check.upload import Examined, examine_upload
+from gitsync.data_records import Dataset, DatasetState
 from gitsync.errors import GitSyncError
 from gitsync.instance import Instance
 from gitsync.model import Finding, Severity
 from gitsync.pool import JobFailed, PoolUnavailable
-from gitsync.records import Dataset, DatasetState
 from gitsync.store import Connection, dataset_checks, datasets
 from gitsync.text import printable
 

@@ -14,9 +14,10 @@ from datetime import datetime
 from gitsync.artifacts.bucket import upload_key
 from gitsync.check.parquet import is_readable
 from gitsync.check.upload import FORMATS
+from gitsync.data_records import Dataset, DatasetState
 from gitsync.errors import Conflict, InvalidInput, NotFound
 from gitsync.instance import MIB, Instance
-from gitsync.records import Dataset, DatasetState, Workspace, WorkspaceState
+from gitsync.records import Workspace, WorkspaceState
 from gitsync.store import Connection, dataset_checks, datasets, events, workspaces
 from gitsync.text import printable
 from gitsync.uploads import (

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 
+from gitsync.data_records import Secret
 from gitsync.errors import Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Role, Secret, Workspace
+from gitsync.records import Role, Workspace
 from gitsync.store import Connection, events, secrets, workspaces
 from gitsync.store.secrets import Scope
 

@@ -22,9 +22,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from gitsync.artifacts.bucket import StoreUnavailable, dataset_key, upload_key
+from gitsync.data_records import Dataset, DatasetState
 from gitsync.errors import Conflict, Forbidden, GitSyncError, InvalidInput
 from gitsync.instance import Instance
-from gitsync.records import Dataset, DatasetState
 from gitsync.store import datasets
 from gitsync.text import printable
 

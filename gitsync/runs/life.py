@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from gitsync.data_records import Dataset, DatasetState
 from gitsync.errors import Conflict, Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Dataset, DatasetState, Run, RunKind, RunState, Token, User, Workspace
+from gitsync.records import Run, RunKind, RunState, Token, User, Workspace
 from gitsync.store import (
     Connection,
     datasets,
@@ -334,6 +335,20 @@ def take_back_lost(instance: Instance) -> int:
         with instance.database.write() as db:
             done += _take_back(db, instance, run)
     return done
+
+
+def give_back(instance: Instance, run: Run) -> None:
+    """The executor left before it heard of its claim: the run waits as if nothing had been."""
+    with instance.database.write() as db:
+        if run_life.take_back(db, run, is_unheard=True):
+            run_output.add_log(
+                db,
+                run,
+                "info",
+                "claim",
+                "The executor left before it got the run, which waits for another one.",
+                now=instance.now(),
+            )
 
 
 def _take_back(db: Connection, instance: Instance, run: Run) -> bool:

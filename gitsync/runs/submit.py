@@ -12,18 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.check import config_content
+from gitsync.data_records import Dataset, DatasetState
 from gitsync.errors import Conflict, InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import (
-    Dataset,
-    DatasetState,
-    Run,
-    RunKind,
-    User,
-    Version,
-    Workspace,
-    WorkspaceState,
-)
+from gitsync.records import Run, RunKind, User, Version, Workspace, WorkspaceState
 from gitsync.resolve import Resolved, resolve
 from gitsync.runs.life import executor_window, say_lonely
 from gitsync.runs.request import Submission

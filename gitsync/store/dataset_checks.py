@@ -12,7 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from gitsync.records import Dataset, DatasetState, RunState
+from gitsync.data_records import Dataset, DatasetState
+from gitsync.records import RunState
 from gitsync.store.dataset_tables import dataset_parts, datasets
 from gitsync.store.datasets import dataset_of, get_dataset, select_datasets
 from gitsync.store.run_tables import runs

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from gitsync.records import Dataset, DatasetPart, DatasetState, LogLine
+from gitsync.data_records import Dataset, DatasetPart, DatasetState, LogLine
 from gitsync.store.dataset_tables import dataset_logs, dataset_parts, datasets
 from gitsync.store.rows import Page, new_id, page_by_id, record
 from gitsync.store.tables import users

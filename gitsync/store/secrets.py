@@ -12,7 +12,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from gitsync.records import Secret
+from gitsync.data_records import Secret
 from gitsync.store.rows import Page, new_id, page_by_key, record
 from gitsync.store.seal import Sealer
 from gitsync.store.secret_tables import environment_secrets

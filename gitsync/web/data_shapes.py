@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gitsync.records import DatasetState
+from gitsync.data_records import DatasetState
 from gitsync.web.shapes import Count, DigestText, Moment, Plain, Shape, Shown
 
 

@@ -16,9 +16,9 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
+from gitsync.data_records import Dataset, DatasetState
 from gitsync.errors import GitSyncError, InvalidInput, LimitExceeded, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Dataset, DatasetState
 from gitsync.store import datasets
 from gitsync.uploads import Receiver, Ticket, content_key, read_ticket
 from gitsync.web.auth import InstanceDep

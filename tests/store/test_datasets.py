@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from gitsync.data_records import DatasetState
 from gitsync.model import Identity
-from gitsync.records import DatasetState
 from gitsync.store import dataset_checks, datasets, workspaces
 from tests.store.conftest import NOW
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
 from gitsync import datasets as story
+from gitsync.data_records import Dataset
 from gitsync.errors import InvalidInput
-from gitsync.records import Dataset
 from gitsync.store import datasets
 from gitsync.uploads import NotReady
 from gitsync.web import data_shapes, shapes, wire

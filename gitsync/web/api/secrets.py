@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query
 
 from gitsync import secrets as story
-from gitsync.records import Role, Secret
+from gitsync.data_records import Secret
+from gitsync.records import Role
 from gitsync.store import secrets
 from gitsync.web import data_shapes, shapes, wire
 from gitsync.web.auth import InstanceDep, MemberOf, PersonDep, ReaderOf, role_in

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from gitsync import datasets as story
-from gitsync.records import Dataset, LogLine
+from gitsync.data_records import Dataset, LogLine
 from gitsync.store import datasets
 from gitsync.uploads import DOWNLOAD_LIFE, UPLOAD_LIFE, UploadPart, download_url
 from gitsync.web import wire

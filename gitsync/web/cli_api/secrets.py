@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from gitsync import secrets as story
+from gitsync.data_records import Secret
 from gitsync.errors import InvalidInput
-from gitsync.records import Secret
 from gitsync.store import secrets
 from gitsync.store.secrets import Listed
 from gitsync.web import wire
