@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "secret": ("secret", "app", "Secrets that runs get as environment variables."),
     "template": ("template", "template_app", "Starters and updates for a local checkout."),
     "skills": ("skills", "skills_app", "Agent Skills of a local checkout."),
+    "run": ("run", "app", "Evaluation and training runs, and what they said."),
     "token": ("token", "app", "Your tokens, and those of machines."),
     "user": ("user", "app", "The people of a server; for administrators."),
     "serve": ("serve", "serve", "Run the service."),

@@ -54,6 +54,12 @@ def create(
         list[str] | None,
         typer.Option("--workspace", "-w", help="A machine token's workspace; repeatable."),
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind", metavar="eval|training", help="Runs an executor may carry out; repeatable."
+        ),
+    ] = None,
     server: ServerOption = None,
     token_file: TokenOption = None,
     json: JsonOption = False,
@@ -67,6 +73,8 @@ def create(
             body["role"] = role
         if workspace:
             body["workspaces"] = [connection.workspace_id(ref) for ref in workspace]
+        if kind:
+            body["kinds"] = kind
         found = connection.post("tokens", body)
     if json:
         output.emit(found)

@@ -174,18 +174,27 @@ def lost(db: Connection, *, limit: int = 50) -> list[Run]:
     return [record(Run, row) for row in rows]
 
 
-def take_back(db: Connection, run: Run) -> bool:
-    """A lost run waits again; False if its executor came back in the meantime."""
+def take_back(db: Connection, run: Run, *, is_unheard: bool = False) -> bool:
+    """A lost run waits again; False if its executor came back in the meantime.
+
+    A claim that its executor never heard of (`is_unheard`) does not count as an attempt.
+    """
+    is_over: sa.ColumnElement[bool] = runs.c.lease_expires_at <= clock()
     changed = db.execute(
         runs.update()
         .where(
             runs.c.number == run.number,
             runs.c.state == _RUNNING,
             runs.c.claim_id == run.claim_id,
-            runs.c.lease_expires_at <= clock(),
+            sa.true() if is_unheard else is_over,
         )
         .values(
-            state=_PENDING, claim_id=None, claim_key=None, lease_expires_at=None, lonely_since=None
+            attempt=runs.c.attempt - (1 if is_unheard else 0),
+            state=_PENDING,
+            claim_id=None,
+            claim_key=None,
+            lease_expires_at=None,
+            lonely_since=None,
         )
     )
     return changed.rowcount == 1

@@ -111,6 +111,23 @@ def test_a_waiting_claim_gets_the_run_as_soon_as_it_is_submitted(team):
     assert time.monotonic() - started < 5
 
 
+def test_an_executor_that_went_away_while_waiting_gets_nothing(team):
+    executor = team.executor()
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(
+            f"{team.live.url}/api/v1/runs/claim",
+            json={"kinds": ["eval"], "wait": 30},
+            headers={"Authorization": f"Bearer {executor.secret}"},
+            timeout=0.3,
+            trust_env=False,
+            verify=False,
+        )
+    time.sleep(0.2)
+    run = team.submit()
+    time.sleep(0.2)
+    assert team.live.get(f"{team.path}/runs/{run['name']}")["state"] == "pending"
+
+
 def test_a_stop_reaches_the_executor_at_its_next_heartbeat(team):
     run = team.submit()
     executor = team.executor()

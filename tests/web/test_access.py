@@ -14,6 +14,7 @@ from fastapi.routing import iter_route_contexts
 
 from gitsync.web import api, cli_api, pages
 from gitsync.web.app import create_app
+from tests.runs.kit import Team
 from tests.web.conftest import ROLES, people_of
 
 STRANGERS = ("no token", "unknown", "expired", "revoked")
@@ -29,8 +30,9 @@ CALLERS = (*STRANGERS, "outsider", *ROLES, "instance admin", *MACHINES)
 class Row:
     """Who may call a route, what it answers them, and with what it is called.
 
-    `who`: `all` known callers, `people`, `chiefs` (administrators of the instance), or a role in
-    the workspace; `reader, people` are readers who are no machines.
+    `who`: `all` known callers, `people`, `chiefs` (administrators of the instance), `executors`
+    (`executors of this`: those of the workspace), or a role in the workspace; `reader, people` are
+    readers who are no machines.
     """
 
     who: str
@@ -42,6 +44,8 @@ class Row:
 
 WS = "/workspaces/{workspace_id}"
 NOT_EMBEDDED = 409  # the workspace of these tests is on the embedded host
+OVER = 409  # the run of these tests was stopped before anybody claimed it
+HELD = {"claim_id": "claim_nobody"}
 TABLE = {
     ("GET", "/workspaces"): Row("all", 200),
     ("POST", "/workspaces"): Row("people", 409, {"name": "{name}"}),
@@ -112,6 +116,24 @@ TABLE = {
     ("GET", WS + "/secrets"): Row("reader, people", 200),
     ("PUT", WS + "/secrets/{name}"): Row("member, people", 400, {"value": "x"}),
     ("DELETE", WS + "/secrets/{name}"): Row("member, people", 400),
+    ("GET", WS + "/runs"): Row("reader", 200),
+    ("GET", WS + "/runs/{run}"): Row("reader", 200),
+    ("GET", WS + "/runs/{run}/logs"): Row("reader", 200),
+    ("GET", WS + "/runs/{run}/samples"): Row("reader", 200),
+    ("POST", WS + "/runs/{run}/stop"): Row("member", OVER),
+    ("POST", "/runs/claim"): Row("executors", 200, {"kinds": ["eval"]}),
+    ("GET", "/runs/{run_id}/dataset"): Row("executors of this", OVER),
+    ("POST", "/runs/{run_id}/heartbeat"): Row("executors of this", OVER, HELD),
+    ("POST", "/runs/{run_id}/logs"): Row(
+        "executors of this", OVER, HELD | {"entries": [{"sequence": 0, "message": "x"}]}
+    ),
+    ("POST", "/runs/{run_id}/samples"): Row(
+        "executors of this", OVER, HELD | {"samples": [{"row_index": 0}]}
+    ),
+    ("POST", "/runs/{run_id}/metrics"): Row(
+        "executors of this", OVER, HELD | {"metrics": [{"key": "x", "step": 0, "value": 1}]}
+    ),
+    ("POST", "/runs/{run_id}/finish"): Row("executors of this", OVER, HELD | {"state": "failed"}),
     ("GET", "/whoami"): Row("all", 200),
     ("PUT", "/password"): Row("people", 204, {"password": "correct horse battery"}),
     ("GET", "/tokens"): Row("people", 200),
@@ -139,6 +161,10 @@ def expected(who: str, caller: str, status: int) -> int:
         return status if is_chief or ROLES.index(caller) >= ROLES.index(role) else 403
     if who == "people":
         return 403 if is_machine else status
+    if who.startswith("executors"):
+        if not caller.startswith("machine executor"):
+            return 403
+        return 404 if who.endswith("this") and caller.endswith("another") else status
     if who == "chiefs":
         return status if is_chief else 403
     return status
@@ -147,6 +173,10 @@ def expected(who: str, caller: str, status: int) -> int:
 @pytest.fixture(scope="module")
 def places(live, published, crowd):
     """What the placeholders of paths, queries and bodies stand for."""
+    team = Team(live, published.workspace, published.checkout, published.bad, live.token, "")
+    team.upload()
+    stopped = team.submit()
+    team.stop_all()
     return {
         "workspace_id": published.workspace["id"],
         "sha": published.good,
@@ -158,6 +188,8 @@ def places(live, published, crowd):
         "delivery_id": live.get(published.path + "/deliveries")["items"][0]["id"],
         "job_id": 404,
         "token_id": "tk_nobody",
+        "run": stopped["name"],
+        "run_id": stopped["id"],
         "user_id": "us_nobody",
         "owner": "some--local",
         "repo": "rollouts",
@@ -230,7 +262,10 @@ def test_a_route_answers_each_caller_as_the_table_says(live, published, crowd, p
         here["name"] = "keep" if method == "PUT" else "none"
     if path == "/workspaces":
         here["name"] = published.workspace["name"]
-    body = row.body and {key: str(value).format(**here) for key, value in row.body.items()}
+    body = row.body and {
+        key: value if isinstance(value, list) else str(value).format(**here)
+        for key, value in row.body.items()
+    }
     query = {key: value.format(**here) for key, value in row.query.items()}
     url = f"{live.url}{api.PREFIX}{path.format(**here)}"
     found, wanted = {}, {}

@@ -48,6 +48,9 @@ def test_stuck_work_makes_the_server_not_ready(stopped, monkeypatch):
         "status": "ready",
         "queue_depth": 0,
         "stuck_workspaces": [],
+        "executors": {"eval": 0, "training": 0},
+        "waiting_runs": {"eval": 0, "training": 0},
+        "remarks": [],
     }
     workspace = stopped.create()
     fresh = fetch(stopped, "/readyz")

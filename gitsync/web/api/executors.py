@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import time
@@ -165,6 +166,14 @@ class _Asking:
         self._name = body.name or token.name
         self._every = instance.settings.executor_lease_s / 3
         self._noted = -math.inf
+        self.has_left = False
+
+    async def watch(self, request: Request) -> None:
+        """Notice that the executor went away: nobody would carry out what it gets now."""
+        while (await request.receive())["type"] != "http.disconnect":
+            continue
+        self.has_left = True
+        self._instance.signals.notify()
 
     def look(self) -> life.Claimed | None:
         """A run, if one waits; and the executor counts as there."""
@@ -196,12 +205,33 @@ async def claim_run(
         waits: Waits = request.app.state.waits
         waits.enter(caller.token.id)
         try:
-            found = await instance.signals.wait_for(
-                lambda: None if waits.is_closed else asking.look(), seconds=seconds
-            )
+            found = await _waited(request, instance, asking, waits, seconds=seconds)
         finally:
             waits.leave(caller.token.id)
     return {"claim": None if found is None else _claim_json(instance, found)}
+
+
+async def _waited(
+    request: Request, instance: Instance, asking: _Asking, waits: Waits, *, seconds: float
+) -> life.Claimed | None:
+    """A run once there is one; None if there is none in time, or nobody is left to get it."""
+
+    def look() -> tuple[life.Claimed | None] | None:
+        if waits.is_closed or asking.has_left:
+            return (None,)
+        found = asking.look()
+        return None if found is None else (found,)
+
+    watcher = asyncio.ensure_future(asking.watch(request))
+    try:
+        answer = await instance.signals.wait_for(look, seconds=seconds)
+    finally:
+        watcher.cancel()
+    found = None if answer is None else answer[0]
+    if found is not None and asking.has_left:
+        await anyio.to_thread.run_sync(life.give_back, instance, found.run)
+        return None
+    return found
 
 
 router.add_api_route(
