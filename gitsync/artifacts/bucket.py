@@ -101,6 +101,7 @@ class Bucket:
         secret_access_key: str | None = None,
     ) -> None:
         self._root: Path | None = None
+        self._synced: set[Path] = set()  # folders that this process knows to be on the disk
         self._store: LocalStore | S3Store
         try:
             if url.startswith("s3://"):
@@ -151,12 +152,16 @@ class Bucket:
 
     def _sync(self, key: str) -> None:
         target = (self._root or Path()) / key
-        for path in (target, *list(target.parents)[: key.count("/") + 1]):
+        folders = list(target.parents)[: key.count("/") + 1]
+        # the folder that got a new name, and once those above it, which may be new themselves
+        above = [folder for folder in folders[1:] if folders[0] not in self._synced]
+        for path in (target, folders[0], *above):
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+        self._synced.add(folders[0])
 
     def size(self, key: str) -> int | None:
         """Bytes of an object, None if it is not there."""

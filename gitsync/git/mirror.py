@@ -65,13 +65,27 @@ class FetchLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrived:
+    """The one pack that a fetch brought: what its tips reach and `known` commits do not."""
+
+    pack: Path
+    size: int
+    known: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class FetchResult:
     """What is in the mirror now; behind a shallow boundary ancestry answers are wrong."""
 
     tips: Mapping[str, Sha]
     shallow: bool
-    bytes: int
     seconds: float
+    arrived: Arrived | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the pack that arrived."""
+        return 0 if self.arrived is None else self.arrived.size
 
 
 @dataclass(slots=True)
@@ -119,16 +133,17 @@ class Mirror:
                 raise RefUnusable(f"{ref[:200]!r} is no full branch ref.")
         begun = time.monotonic()
         at("fetch.start")
-        before = self._bytes()
+        packs, known = self._packs(), self._known()
         if refs:
             self._fetch(remote, refs, network, limits)
         at("fetch.stored")
         tips = self._settle(refs)
+        fresh = [(path, size) for path, size in self._packs().items() if path not in packs]
         return FetchResult(
             tips=tips,
             shallow=self.is_shallow(),
-            bytes=max(0, self._bytes() - before),
             seconds=time.monotonic() - begun,
+            arrived=Arrived(*fresh[0], known) if len(fresh) == 1 else None,
         )
 
     def fetch_one(
@@ -241,10 +256,15 @@ class Mirror:
             raise RefUnusable(f"{ref[:200]!r} names an object that is no commit.")
         return sha
 
-    def _bytes(self) -> int:
-        """Bytes of all packs."""
-        packs = self.path / "objects/pack"
-        return sum(f.stat().st_size for f in os.scandir(packs) if f.name.endswith(".pack"))
+    def _packs(self) -> dict[Path, int]:
+        """All packs and their bytes."""
+        entries = os.scandir(self.path / "objects/pack")
+        return {Path(f.path): f.stat().st_size for f in entries if f.name.endswith(".pack")}
+
+    def _known(self) -> frozenset[str]:
+        """The commits that a fetch tells the remote we have."""
+        references = open_repository(self.path).references
+        return frozenset(str(ref.target) for ref in references.iterator())
 
     # -- what must stay
     def keep(self, shas: Iterable[str]) -> None:

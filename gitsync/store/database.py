@@ -22,26 +22,44 @@ from gitsync.errors import StoreError
 
 
 class FairLock:
-    """A mutex that serves its waiters in the order they came."""
+    """A mutex that serves its waiters in the order they came, urgent ones before the others.
+
+    Of `IN_A_ROW` turns the last is not urgent, so that nobody waits for ever.
+    """
+
+    IN_A_ROW = 8
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._held = False
-        self._waiting: deque[threading.Event] = deque()
+        self._waiting: tuple[deque[threading.Event], deque[threading.Event]] = (deque(), deque())
+        self._in_a_row = 0
 
-    def __enter__(self) -> None:
+    @contextmanager
+    def held(self, *, urgent: bool = False) -> Iterator[None]:
+        """Wait for the lock and hold it."""
         with self._mutex:
-            if not self._held and not self._waiting:
-                self._held = True
-                return
+            is_free = not self._held
+            self._held = True
             turn = threading.Event()
-            self._waiting.append(turn)
-        turn.wait()
+            if not is_free:
+                self._waiting[urgent].append(turn)
+        if not is_free:
+            turn.wait()
+        try:
+            yield
+        finally:
+            self._hand_over()
 
-    def __exit__(self, *exc: object) -> None:
+    def _hand_over(self) -> None:
         with self._mutex:
-            if self._waiting:
-                self._waiting.popleft().set()  # handed over: still held
+            usual, urgent = self._waiting
+            is_urgent = bool(urgent) and (not usual or self._in_a_row < self.IN_A_ROW - 1)
+            self._in_a_row = self._in_a_row + 1 if is_urgent else 0
+            if is_urgent:
+                urgent.popleft().set()  # handed over: still held
+            elif usual:
+                usual.popleft().set()
             else:
                 self._held = False
 
@@ -97,16 +115,17 @@ class Database:
                 connection.rollback()
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[Connection]:
+    def write(self, *, durable: bool = True, urgent: bool = False) -> Iterator[Connection]:
         """One write transaction, committed at the end, rolled back on any exception.
 
         `durable=False` skips the fsync: for rows whose loss in a power cut changes nothing, since
         all processes are gone with it (turns, git children, last uses). A killed process loses
         nothing either way, and order is kept: a later durable commit brings it along.
+        `urgent=True` goes before the writes of syncs: a forge or a `git push` waits for the answer.
         """
         if self.is_sqlite:
             with (
-                self._lock,
+                self._lock.held(urgent=urgent),
                 self.engine.connect().execution_options(gitsync_begin="IMMEDIATE") as connection,
                 self._synchronous(connection, durable),
                 connection.begin(),

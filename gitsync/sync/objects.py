@@ -17,7 +17,7 @@ from gitsync.artifacts.bucket import pack_key
 from gitsync.git.child import Guard, end_group
 from gitsync.git.failures import RepositoryBusy
 from gitsync.git.lock import RepoLock
-from gitsync.git.mirror import Mirror, export_pack, import_pack
+from gitsync.git.mirror import Arrived, Mirror, export_pack, import_pack
 from gitsync.git.objects import has_commit
 from gitsync.git.refs import pin, set_branch
 from gitsync.git.storage import make_bare, remove_leftovers
@@ -28,6 +28,7 @@ from gitsync.store import dataset_checks, objects, workspaces
 LOCK_WAIT_S = 30.0
 ORPHAN_WAIT_S = 2.0
 ORPHAN_AGE_S = 24 * 3600.0
+_AS_IT_ARRIVED = 16 * 1024 * 1024  # a larger pack is cleared of what no commit needs
 
 
 def repository_of(instance: Instance, workspace: Workspace) -> Path:
@@ -83,10 +84,12 @@ def store_pack(
     *,
     shallow: tuple[str, ...],
     guard: Guard,
+    arrived: Arrived | None = None,
 ) -> tuple[str, list[str], int] | None:
     """Store what this commit adds to the packs already stored: key, new frontier, bytes.
 
-    None if it is covered. The caller adds the row in its publish transaction.
+    None if it is covered. What a fetch brought for it is stored as it `arrived`, unless it leaves
+    out what no stored pack has. The caller adds the row in its publish transaction.
     """
     with instance.database.read() as db:
         rows = objects.packs_of(db, workspace.id)
@@ -96,6 +99,12 @@ def store_pack(
         return None
     repo = repository_of(instance, workspace)
     have = [tip for tip in frontier if has_commit(repo, tip)]
+    tips = [sha, *(tip for tip in have if tip in heads)]
+    key = pack_key(workspace.id, f"{len(rows):06d}-{sha}")
+    is_whole = arrived is not None and not shallow and arrived.known <= set(frontier)
+    if arrived is not None and is_whole and arrived.size <= _AS_IT_ARRIVED:
+        instance.bucket.put_file(key, arrived.pack)
+        return key, tips, arrived.size
     path = instance.staging / f"{secrets.token_hex(8)}.pack"
     size = 0
     try:
@@ -103,11 +112,10 @@ def store_pack(
             for piece in export_pack(repo, [sha], have, guard=guard):
                 size += len(piece)
                 file.write(piece)
-        key = pack_key(workspace.id, f"{len(rows):06d}-{sha}")
         instance.bucket.put_file(key, path)
     finally:
         path.unlink(missing_ok=True)
-    return key, [sha, *(tip for tip in have if tip in heads)], size
+    return key, tips, size
 
 
 def is_usable(path: Path) -> bool:

@@ -16,6 +16,7 @@ from gitsync.check.secrets import redacted
 from gitsync.errors import GitSyncError
 from gitsync.git.child import Guard
 from gitsync.git.commits import Commit, read_commit
+from gitsync.git.mirror import Arrived
 from gitsync.inspection import Inspected, Job, Survey, inspect_commit, options_key, survey
 from gitsync.instance import MIB
 from gitsync.model import (
@@ -148,7 +149,14 @@ def _person(signature: Any) -> dict[str, Any]:
 
 
 def prepare(
-    work: Work, sha: Sha, path: Path, guard: Guard, *, shallow: bool, reuse: bool = True
+    work: Work,
+    sha: Sha,
+    path: Path,
+    guard: Guard,
+    *,
+    shallow: bool,
+    reuse: bool = True,
+    arrived: Arrived | None = None,
 ) -> Prepared:
     """Check a commit, build and store what is missing."""
     instance = work.instance
@@ -178,7 +186,12 @@ def prepare(
         prepared.pack = work.steps.timed(
             "pack",
             lambda: store_pack(
-                instance, work.workspace, sha, shallow=prepared.shallow, guard=guard
+                instance,
+                work.workspace,
+                sha,
+                shallow=prepared.shallow,
+                guard=guard,
+                arrived=arrived,
             ),
         )
         instance.at("pack.stored")

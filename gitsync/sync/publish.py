@@ -14,7 +14,7 @@ from typing import Any
 
 from gitsync.errors import Conflict, GitSyncError
 from gitsync.git.child import Guard
-from gitsync.git.mirror import Mirror
+from gitsync.git.mirror import Arrived, Mirror
 from gitsync.git.refs import loose_refs
 from gitsync.instance import Instance
 from gitsync.model import Finding, Severity, Sha
@@ -53,6 +53,7 @@ def publish_moves(
     guard: Guard,
     *,
     shallow: bool,
+    arrived: Arrived | None = None,
 ) -> Outcome | None:
     """Publish every moved branch, the default one first; the last transaction ends the turn."""
     instance = work.instance
@@ -63,7 +64,7 @@ def publish_moves(
             by_sha.setdefault(move.to_sha, []).append(move)
     done: list[tuple[Outcome, Prepared, list[Move]]] = []
     for sha, group in by_sha.items():
-        prepared = prepare(work, sha, path, guard, shallow=shallow)
+        prepared = prepare(work, sha, path, guard, shallow=shallow, arrived=arrived)
         done.append((prepared.outcome, prepared, group))
         if len(done) < len(by_sha):
             with instance.database.write() as db:

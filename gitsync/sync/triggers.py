@@ -38,7 +38,7 @@ def take_delivery(instance: Instance, workspace: Workspace, announced: Announced
     """Store a verified delivery and what it asks for; the answer may be sent afterwards."""
     now = instance.now()
     reason = announced.ignored or _not_watched(instance, workspace, announced.ref)
-    with instance.database.write() as db:
+    with instance.database.write(urgent=True) as db:
         instance.at("delivery.transaction")
         current = workspaces.lock_workspace(db, workspace.id)
         if current.state is not WorkspaceState.ACTIVE:
@@ -127,7 +127,7 @@ def before_push(instance: Instance, workspace: Workspace) -> None:
 
     A server that dies now leaves a child that may move the ref later (decision 19).
     """
-    with instance.database.write() as db:
+    with instance.database.write(urgent=True) as db:
         active(workspaces.lock_workspace(db, workspace.id))
         turns.bump(db, workspace.id)
     instance.at("push.before")
@@ -138,7 +138,7 @@ def after_push(instance: Instance, workspace: Workspace, pushed: Pushed) -> int 
     now = instance.now()
     done = [command for command in pushed.done if command.ref.startswith("refs/heads/")]
     sync_id = None
-    with instance.database.write() as db:
+    with instance.database.write(urgent=True) as db:
         current = workspaces.lock_workspace(db, workspace.id)
         if current.state is not WorkspaceState.ACTIVE:
             return None

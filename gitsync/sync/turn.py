@@ -120,7 +120,7 @@ def _work(work: Work) -> Outcome | None:
             return None
         work.ensure_sync()
         fetched = dict(seen.watched)
-        shallow = False
+        shallow, arrived = False, None
         if mirror is not None:
             remote = remote_of(instance, workspace)
 
@@ -136,11 +136,13 @@ def _work(work: Work) -> Outcome | None:
             result = work.steps.timed("fetch", fetch)
             if _is_behind(seen, result, path):
                 result = work.steps.timed("fetch", fetch)
-            fetched, shallow = dict(result.tips), result.shallow
+            fetched, shallow, arrived = dict(result.tips), result.shallow, result.arrived
         _keep_replaced(seen.moves, fetched, path)
         _keep_unwatched(seen, rows, path)
         instance.at("fetch.kept")
-        return publish.publish_moves(work, seen, fetched, waiting, path, guard, shallow=shallow)
+        return publish.publish_moves(
+            work, seen, fetched, waiting, path, guard, shallow=shallow, arrived=arrived
+        )
 
 
 def _is_behind(seen: Picture, result: FetchResult, path: Path) -> bool:

@@ -10,6 +10,7 @@ from gitsync.errors import ConfigError, StoreError
 from gitsync.model import Identity
 from gitsync.records import Trigger, WorkspaceState
 from gitsync.store import Database, Sealer, events, migrate, syncs, turns, workspaces
+from gitsync.store.database import FairLock
 from gitsync.store.tables import facts, metadata
 from gitsync.store.tables import workspaces as table
 
@@ -101,6 +102,31 @@ def test_four_hundred_concurrent_bumps_are_four_hundred(database):
     assert get(database, workspace).requested == 400
     if database.is_sqlite:
         assert sorted(seen) == list(range(400)), "read and write are one step on SQLite"
+
+
+def test_urgent_waiters_go_first_but_not_for_ever():
+    lock, order, ready = FairLock(), [], threading.Semaphore(0)
+
+    def wait(name: str, urgent: bool) -> None:
+        ready.release()
+        with lock.held(urgent=urgent):
+            order.append(name)
+
+    threads = []
+    with lock.held():
+        for name in ("a", "b", *(f"u{n}" for n in range(10))):
+            threads.append(threading.Thread(target=wait, args=(name, name[0] == "u")))
+            threads[-1].start()
+            ready.acquire()
+            while sum(map(len, lock._waiting)) < len(threads):
+                threading.Event().wait(0.001)
+    for thread in threads:
+        thread.join(10)
+    usual = [name for name in order if name[0] != "u"]
+    assert usual == ["a", "b"] and [n for n in order if n[0] == "u"] == [f"u{n}" for n in range(10)]
+    assert order.index("a") == lock.IN_A_ROW - 1
+    with lock.held():
+        pass
 
 
 def test_a_failing_write_leaves_nothing(database):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 
@@ -146,6 +147,33 @@ def test_a_branch_that_comes_back_unrelated_takes_no_version_away(town):
     kit.git(f"--git-dir={mirror}", "reflog", "expire", "--all", "--expire=now")
     kit.git(f"--git-dir={mirror}", "gc", "-q", "--prune=now")
     assert kit.tar_content(town.service.call("GET", archive).content) == before
+
+
+def test_stored_packs_bring_every_version_back_when_mirror_and_remote_are_gone(town):
+    origin = town.origin()
+    workspace, first = town.published(origin)
+    shas = [first]
+    # a commit that is refused leaves no pack, but the next fetch builds on it
+    (origin.work / "out").symlink_to("/etc/hostname")
+    refused = origin.push()
+    town.service.sync(workspace)
+    assert town.service.status(workspace, refused)["state"] == "refused"
+    (origin.work / "out").unlink()
+    for _ in range(2):
+        shas.append(origin.push())
+        town.service.sync(workspace)
+    origin.git("checkout", "-q", "--orphan", "anew")
+    shas.append(origin.push())
+    town.service.sync(workspace)
+    archives = [f"/workspaces/{workspace['id']}/versions/{s}/archive.tar.gz" for s in shas]
+    before = [town.service.call("GET", path).content for path in archives]
+    mirror = town.service.data / "mirrors" / f"{workspace['id']}.git"
+    shutil.rmtree(mirror)
+    shutil.rmtree(origin.path)
+    assert [town.service.call("GET", path).content for path in archives] == before
+    kit.git(f"--git-dir={mirror}", "fsck", "--strict")
+    for sha in shas:
+        kit.git(f"--git-dir={mirror}", "rev-list", "--objects", sha)
 
 
 def test_an_empty_remote_waits_until_the_first_push(town):
