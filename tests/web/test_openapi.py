@@ -14,6 +14,7 @@ from schemathesis.checks import load_all_checks
 
 from gitsync.web import api
 from tests.live import live_server
+from tests.runs.kit import Team
 from tests.web.conftest import publish_two
 
 pytestmark = pytest.mark.slow  # CI and `make test-all` run it
@@ -44,6 +45,11 @@ def room(tmp_path_factory):
         live.delivery = live.get(published.path + "/deliveries")["items"][0]["id"]
         live.sync = live.get(published.path + "/syncs")["items"][0]["id"]
         live.published = published
+        team = Team(live, published.workspace, published.checkout, published.bad, live.token, "")
+        team.upload()
+        live.held = [team.submit() for _ in range(3)]
+        live.executor = team.executor()
+        live.claim = live.executor.claim()
         yield live
 
 
@@ -77,6 +83,11 @@ def _aim(case, room) -> None:
     }
     if "/templates/" in case.path:
         known["name"] = "minimal-local"
+    known |= {"run": room.held[2]["name"], "run_id": room.claim["run"]["id"]}
+    if isinstance(case.body, dict) and "claim_id" in case.body:
+        case.body["claim_id"] = room.claim["claim_id"]
+    if isinstance(case.body, dict) and "wait" in case.body:
+        case.body["wait"] = 0
     for name in case.path_parameters or {}:
         if name in known:
             case.path_parameters[name] = known[name]
@@ -88,7 +99,9 @@ def _call(case, room) -> None:
     _aim(case, room)
     if case.path.endswith("/workspaces/test") and isinstance(case.body, dict):
         case.body["clone_url"] = "http://127.0.0.1:9/x.git"  # reach out to nobody
-    headers = {"Authorization": f"Bearer {room.token}"}
+    is_for_executors = case.path.startswith("/api/v1/runs/")
+    token = room.executor.secret if is_for_executors else room.token
+    headers = {"Authorization": f"Bearer {token}"}
     case.call_and_validate(checks=CHECKS, headers=headers, timeout=30)
 
 
