@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from gitsync.template.catalogue import builtin
 from tests.live import git
 
 
@@ -82,6 +83,28 @@ def test_starters_skills_parameters_and_the_branch_are_as_asked(live):
 def test_the_template_alone_is_a_workspace_too(live):
     made = born(live, starters=[], skills=[])
     assert live.status(made, made["commit_sha"])["state"] == "published"
+
+
+def test_with_everything_in_it_nothing_is_found_and_every_config_loads(live):
+    from osmosis_ai.platform.cli.eval_config import load_eval_submit_config
+    from osmosis_ai.platform.cli.training_config import load_train_submit_config
+
+    made = born(live, starters=list(builtin().starters), skills=list(builtin().skills))
+    assert live.status(made, made["commit_sha"])["state"] == "published"
+    manifest = live.get(f"/workspaces/{made['id']}/versions/{made['commit_sha']}")
+    # what only the service can know: nothing is uploaded yet, and there is no sandbox key
+    hints = {(f["code"], f["severity"]) for f in manifest["findings"]}
+    assert hints == {("unknown-dataset", "hint"), ("sandbox-key-missing", "hint")}
+    found = {r["name"]: [e["findings"] for e in r["entrypoints"]] for r in manifest["rollouts"]}
+    assert found == {name: [[]] for name in builtin().starters}
+    copy = live.scratch / name()
+    git(live.scratch, "clone", "-q", live.git_url(made), str(copy))
+    loaders = {"eval": load_eval_submit_config, "training": load_train_submit_config}
+    for kind, load in loaders.items():
+        paths = sorted((copy / "configs" / kind).glob("*.toml"))
+        assert len(paths) == len(builtin().starters) + 1
+        for path in paths:
+            load(path)
 
 
 @pytest.mark.parametrize(

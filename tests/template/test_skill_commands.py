@@ -1,7 +1,7 @@
 """What the skills tell an agent to run, runs: all that needs no server, in good and bad state.
 
-A line is either run here or listed as one for the story with a server; a new line that is neither
-fails. `skill_blocks` has the extraction, for that story too.
+A line is run here, or is one that needs a server and is run by `test_skill_commands_live`; a new
+line that is neither fails. `skill_blocks` has the extraction for both.
 """
 
 from __future__ import annotations
