@@ -19,14 +19,16 @@ from gitsync.branches import Branches, held_branches
 from gitsync.errors import Conflict, GitSyncError
 from gitsync.git.failures import AuthenticationFailed, PushRefused, RefMoved
 from gitsync.git.objects import has_commit, is_ancestor
+from gitsync.inspection import survey
 from gitsync.instance import Instance
 from gitsync.model import ZERO_SHA, Sha
 from gitsync.planning import Ask, Planned, plan_operation
+from gitsync.pool import JobFailed
 from gitsync.records import Job, JobState, Trigger, Workspace, WorkspaceState
 from gitsync.store import commits, events, jobs, turns, workspaces
 from gitsync.sync import triggers
 from gitsync.sync.moves import short
-from gitsync.sync.prepare import options_of
+from gitsync.sync.prepare import MAX_ROLLOUTS, known_reports, options_of
 from gitsync.template.catalogue import builtin
 from gitsync.template.operations import Operation, from_json
 from gitsync.template.plan import Plan
@@ -193,8 +195,20 @@ def plan_for(
 ) -> Planned:
     """The plan of an operation on a commit, worked out in a worker process."""
     options = options_of(workspace.settings)
-    ask = Ask(str(path), base, operation, options, with_diffs)
-    return instance.pool.run(plan_operation, ask)
+    ask = Ask(str(path), base, operation, options, with_diffs=with_diffs)
+    try:
+        if base is not None:
+            surveyed = instance.pool.run(survey, str(path), base, MAX_ROLLOUTS)
+            keys = {name: key for name, _, key in surveyed.rollouts}
+            ask = replace(ask, known=known_reports(instance, workspace.id, keys, options))
+        return instance.pool.run(plan_operation, ask)
+    except JobFailed as e:
+        # what cannot be checked can be planned all the same; the sync will say what is wrong
+        log.info("plan not checked workspace=%s reason=%s", workspace.id, e.message)
+        planned = instance.pool.run(plan_operation, replace(ask, with_check=False))
+        note = f"The planned tree could not be checked: {e.message}"
+        plan = replace(planned.plan, notes=(*planned.plan.notes, note))
+        return replace(planned, plan=plan)
 
 
 def must_be(expected: Sha, tip: Sha | None) -> None:

@@ -87,7 +87,7 @@ def _rollouts(tree: Tree) -> list[Entry]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class KnownReports:
     """Stored assessments, as the checker asks for them."""
 
     reports: dict[str, tuple[EntrypointReport, ...]]
@@ -108,7 +108,7 @@ class _Known:
 def inspect_commit(job: Job) -> Inspected:
     """Check a commit and build the artifacts that are not stored yet."""
     tree = open_commit(Path(job.repo), job.sha)
-    report = inspect(tree, options=job.options, known=_Known(job.known))
+    report = inspect(tree, options=job.options, known=KnownReports(job.known))
     if not report.refused:
         hints = service_hints(report, tree, datasets=job.datasets, secrets=job.secrets)
         report = _with(report, hints)

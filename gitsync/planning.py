@@ -6,13 +6,14 @@ configs of a repository are parsed. Promise: reads the repository, writes nothin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gitsync.errors import GitSyncError
 from gitsync.git.objects import CommitTree, ObjectStore, read_commit
-from gitsync.model import CheckOptions, Finding, Report
+from gitsync.model import CheckOptions, EntrypointReport, Finding, Report
 from gitsync.template.catalogue import Catalogue, builtin
 from gitsync.template.diff import file_patches
 from gitsync.template.files import MAX_FILE_BYTES, EmptyTree, blob_id
@@ -33,7 +34,9 @@ class Ask:
     sha: str | None
     operation: Operation
     options: CheckOptions
+    known: Mapping[str, tuple[EntrypointReport, ...]] = field(default_factory=dict)
     with_diffs: bool = False
+    with_check: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,27 @@ def plan_operation(ask: Ask) -> Planned:
     if plan.is_blocked:
         return Planned(plan, (), ())
     diffs = tuple(file_patches(tree, plan)) if ask.with_diffs else ()
-    return Planned(plan, diffs, all_findings(review(tree, plan, options=ask.options)))
+    if not ask.with_check:
+        return Planned(plan, diffs, ())
+    report = review(tree, plan, options=ask.options, known=ask.known)
+    return Planned(plan, diffs, all_findings(report))
 
 
-def review(tree: Tree, plan: Plan, *, options: CheckOptions | None = None) -> Report:
-    """What the check says of the tree as the plan would make it."""
+def review(
+    tree: Tree,
+    plan: Plan,
+    *,
+    options: CheckOptions | None = None,
+    known: Mapping[str, tuple[EntrypointReport, ...]] | None = None,
+) -> Report:
+    """What the check says of the tree as the plan would make it.
+
+    `known` are stored assessments of the tree's rollouts, which hold for those the plan spares.
+    """
     from gitsync.check import inspect  # half a second that only those who check need
+    from gitsync.inspection import KnownReports
 
-    return inspect(plan.overlay(tree), options=options)
+    return inspect(plan.overlay(tree), options=options, known=KnownReports(dict(known or {})))
 
 
 def all_findings(report: Report) -> tuple[Finding, ...]:

@@ -5,7 +5,7 @@ Promise: when `prepare` returns, every artifact and pack the version will refer 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from gitsync.git.child import Guard
 from gitsync.git.commits import Commit, read_commit
 from gitsync.git.mirror import Arrived
 from gitsync.inspection import Inspected, Job, Survey, inspect_commit, options_key, survey
-from gitsync.instance import MIB
+from gitsync.instance import MIB, Instance
 from gitsync.model import (
     CheckOptions,
     EntrypointReport,
@@ -211,18 +211,9 @@ def _inspect(
     keys = {name: key for name, _, key in surveyed.rollouts}
     with instance.database.read() as db:
         stored = objects.known_digests(db, keys.values())
-        known = versions.known_assessments(
-            db,
-            work.workspace.id,
-            keys.values(),
-            options=options_key(options),
-            fingerprint=fingerprint(),
-        )
         known_datasets = datasets.names_of(db, work.workspace.id)
         known_secrets = secrets.names_of(db, work.workspace.id)
-    by_key: dict[str, list[Assessment]] = {}
-    for (key, _), assessment in known.items():
-        by_key.setdefault(key, []).append(assessment)
+    known = known_reports(instance, work.workspace.id, keys, options) if reuse else {}
     instance.at("inspect.begin")
     inspected = instance.pool.run(
         inspect_commit,
@@ -231,11 +222,7 @@ def _inspect(
             sha=str(sha),
             options=options,
             staging=str(instance.staging),
-            known={
-                name: tuple(_report(name, a) for a in by_key[key])
-                for name, key in keys.items()
-                if reuse and key in by_key
-            },
+            known=known,
             artifacts=stored,
             keys=keys,
             max_artifact_bytes=instance.settings.max_artifact_mb * MIB,
@@ -244,6 +231,28 @@ def _inspect(
         ),
     )
     return surveyed, inspected
+
+
+def known_reports(
+    instance: Instance, workspace_id: str, keys: Mapping[str, str], options: CheckOptions
+) -> dict[str, tuple[EntrypointReport, ...]]:
+    """By rollout name what the present checker said of equal content; `keys` are content keys."""
+    with instance.database.read() as db:
+        known = versions.known_assessments(
+            db,
+            workspace_id,
+            keys.values(),
+            options=options_key(options),
+            fingerprint=fingerprint(),
+        )
+    by_key: dict[str, list[Assessment]] = {}
+    for (key, _), assessment in known.items():
+        by_key.setdefault(key, []).append(assessment)
+    return {
+        name: tuple(_report(name, a) for a in by_key[key])
+        for name, key in keys.items()
+        if key in by_key
+    }
 
 
 def _report(rollout: str, assessment: Assessment) -> EntrypointReport:

@@ -112,7 +112,7 @@ class Place:
 
 
 @contextmanager
-def stage(folder: Path) -> Iterator[Stage]:
+def stage(folder: Path, **more: Any) -> Iterator[Stage]:
     """Start, use, stop."""
     root, scratch = folder / "root", folder / "scratch"
     root.mkdir()
@@ -124,7 +124,7 @@ def stage(folder: Path) -> Iterator[Stage]:
             action()
 
     with kit.Host(root, allow_push=True) as host:
-        settings = {**QUIET, "data_dir": folder / "data", "backoff_max_s": 0.5}
+        settings = {**QUIET, "data_dir": folder / "data", "backoff_max_s": 0.5, **more}
         allowed = (f"127.0.0.1:{host.port}",)
         running = start(Settings(**settings, allowed_hosts=allowed), at=at)
         try:
