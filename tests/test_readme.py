@@ -16,7 +16,8 @@ def settings_table() -> str:
     rows = ["| setting | default | meaning |", "| --- | --- | --- |"]
     for name, field in Settings.model_fields.items():
         default = field.default
-        shown = "" if default in (None, ()) else f"`{default}`"
+        text = ",".join(default) if isinstance(default, tuple) else default
+        shown = "" if text in (None, "") else f"`{text}`"
         rows.append(f"| `GITSYNC_{name.upper()}` | {shown} | {field.description} |")
     return "\n".join(rows) + "\n"
 

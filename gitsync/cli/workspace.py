@@ -20,7 +20,7 @@ from gitsync.cli.target import (
     on_server,
 )
 from gitsync.cli.workspace_new import IdentityOption, given
-from gitsync.client.server import WAIT_S, Json, Server
+from gitsync.client.server import WAIT_S, Json, Server, segment
 from gitsync.errors import InvalidInput
 
 app = typer.Typer(help="Create, connect, look at and end workspaces.", no_args_is_help=True)
@@ -59,6 +59,7 @@ def _show(found: Json) -> None:
         [
             ("name", found["name"]),
             ("identity", found["identity"]),
+            ("before", ", ".join(found.get("aliases") or ())),
             ("id", found["id"]),
             ("provider", found["provider"]),
             ("clone URL", found["clone_url"]),
@@ -146,12 +147,28 @@ def rename(
     name: Annotated[str | None, typer.Option("--name", help="The new name.")] = None,
     identity: IdentityOption = None,
 ) -> None:
-    """Change the name or the identity."""
+    """Change the name or the identity; the old identity works on until it is released."""
     changes = given({"name": name, "identity": identity})
     if not changes:
         raise InvalidInput("Say what to change: --name, --identity.")
     found = target.send("PATCH", "", changes)
+    for warning in found.get("warnings") or ():
+        output.note(warning)
     output.answer(found, f"Now {found['name']} ({found['identity']}).")
+
+
+@app.command()
+@of_named_workspace
+def release(
+    target: Target,
+    identity: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="One it had before.")],
+    yes: YesOption = False,
+) -> None:
+    """Give up an identity the workspace had before; others may take it then."""
+    owner, _, name = identity.partition("/")
+    confirm(f"Give up {identity}? Clones that use it stop working.", is_sure=yes)
+    target.delete(f"aliases/{segment(owner)}/{segment(name)}")
+    output.answer({"schema_version": 1, "released": identity}, f"{identity} is released.")
 
 
 @app.command()

@@ -15,14 +15,14 @@ import secrets
 from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Annotated
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from markupsafe import Markup
 from starlette.datastructures import FormData
 
-from gitsync.errors import Forbidden, Unauthenticated
+from gitsync.errors import Forbidden, InvalidInput, Unauthenticated
 from gitsync.instance import Instance
 from gitsync.records import SessionRecord, Token, User
 from gitsync.store import sessions
@@ -193,8 +193,19 @@ def csrf_field(csrf: str) -> Markup:
 
 
 async def read_form(request: Request) -> FormData:
-    """Fields of a form, no files."""
-    return await request.form(max_files=0, max_fields=_MOST_FIELDS)
+    """The fields of a form as browsers send it; there are no files, so it is no multipart."""
+    body = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and kind != "application/x-www-form-urlencoded":
+        raise InvalidInput("A form is sent as application/x-www-form-urlencoded.")
+    try:
+        text = body.decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError as e:
+        raise InvalidInput("This is no form, or it has too many fields.") from e
+    if any("\0" in part for pair in pairs for part in pair):
+        raise InvalidInput("A form may not hold NUL characters.")
+    return FormData([*pairs])
 
 
 def check_csrf(request: Request, form: FormData, csrf: str) -> None:

@@ -105,7 +105,7 @@ def test_a_password_signs_in_and_leads_back(browser, member):
     assert browser.get("/signin?next=/x").headers["location"] == "/x"
 
 
-@pytest.mark.parametrize("email", ["", "robin\x00@example.com"])
+@pytest.mark.parametrize("email", ["", "röbin@example.com"])
 def test_a_wrong_password_says_what_to_do(browser, member, email):
     fields = {"email": email or member[0]["email"], "password": "not the password"}
     answer = browser.send("/signin", **fields)
@@ -217,3 +217,19 @@ def test_live_parts_of_a_page_are_told_to_sign_in(browser):
     answer = browser.http.get("/device", headers={"HX-Request": "true"})
     assert answer.status_code == 401
     assert answer.headers["hx-redirect"].startswith("/signin?next=")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/x-www-form-urlencoded", b"email=a%00b"),
+        ("application/x-www-form-urlencoded", b"email=\xff"),
+        ("application/x-www-form-urlencoded", b"a=b&" * 300),
+        ("multipart/form-data; boundary=x", b"--x--"),
+        ("application/json", b"{}"),
+        ("", b"email=a"),
+    ],
+)
+def test_what_is_no_form_is_refused_with_a_page(browser, kind, body):
+    answer = browser.http.post("/signin", content=body, headers={"Content-Type": kind})
+    assert answer.status_code == 400 and "<h1>" in answer.text
