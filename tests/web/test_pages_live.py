@@ -117,6 +117,7 @@ def test_a_push_is_told_within_half_a_second(live):
             assert page.seen[-1][2] - done < 0.5
 
 
+@pytest.mark.slow
 def test_cut_connections_lose_none_of_twenty_publishes(live):
     workspace = live.create()
     checkout = live.checkout(workspace)
@@ -173,6 +174,7 @@ def test_an_id_that_is_too_old_or_unknown_resets_once(live):
         assert bad.status_code == 400
 
 
+@pytest.mark.slow
 def test_a_stream_ends_when_the_server_stops(tmp_path):
     with (
         live_server(tmp_path) as live,

@@ -1,4 +1,4 @@
-"""Charts as inline SVG, made here: no script, readable by a screen reader, links by keyboard.
+"""Charts as inline SVG, made here: no script, readable by a screen reader.
 
 Promise: only attributes and classes, no style; the words of `<title>` and `<desc>` say what the
 picture says; sizes are fixed, so that a live update moves nothing around it.
@@ -7,7 +7,7 @@ picture says; sizes are fixed, so that a live update moves nothing around it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -112,7 +112,7 @@ def sync_bars(points: Sequence[Point]) -> Markup | None:
     return _svg("syncs-chart", "Sync duration and outcome", text, body + _ends(points))
 
 
-def push_dots(points: Sequence[Point], link: Callable[[str], str]) -> Markup | None:
+def push_dots(points: Sequence[Point]) -> Markup | None:
     """The time from a push's arrival to being live, one dot each, newest at the right."""
     if not points:
         return None
@@ -123,13 +123,10 @@ def push_dots(points: Sequence[Point], link: Callable[[str], str]) -> Markup | N
     for number, point in enumerate(points):
         x, y = LEFT + 8 + number * step, scale.y(point.seconds)
         line.append(f"{x:.1f},{y:.1f}")
-        dot = (
+        body.append(
             f'<circle class="{_KINDS.get(point.outcome, "plain")}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
             f"<title>{(point.sha or '')[:7]} live after {milliseconds(point.seconds * 1000)}"
             "</title></circle>"
-        )
-        body.append(
-            f'<a href="{escape(link(point.sha))}" tabindex="-1">{dot}</a>' if point.sha else dot
         )
     body.insert(1, f'<polyline class="trend" points="{" ".join(line)}"/>')
     middle = milliseconds(median(p.seconds for p in points) * 1000)

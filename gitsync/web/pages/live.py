@@ -172,6 +172,8 @@ async def _stream(
                     yield {"event": "reset", "id": str(after), "data": told}
             for event in found:
                 after = event.id
+                if event.type == "workspace.created" and scope is not None and workspace is None:
+                    scope = await anyio.to_thread.run_sync(_still, instance, viewer, None)
                 if scope is None or event.workspace_id in scope:
                     yield {"id": str(event.id), "data": json.dumps(wire.event_json(event))}
             with suppress(TimeoutError):

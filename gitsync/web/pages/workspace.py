@@ -118,9 +118,7 @@ def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Respo
         recent=recent,
         rows=sync_rows(instance, workspace, recent.items),
         durations=charts.sync_bars(durations),
-        pushes=charts.push_dots(
-            pushes, lambda sha: path_to("workspaces", workspace.id, "commits", sha)
-        ),
+        pushes=charts.push_dots(pushes),
         clone_url=wire.clone_url(instance.settings.url, workspace),
         server=instance.settings.url,
         notice=notice_of(request),

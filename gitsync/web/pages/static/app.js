@@ -51,6 +51,7 @@
   // -- events: each one makes htmx fetch the page anew and change what differs ------------------
   const main = document.querySelector("main[data-live]");
   let source = null, last = Number(main?.dataset.last ?? 0), pause = 1000, timer = 0, shown = 0;
+  let missed = false; // a page that could not be fetched: it is, once the server is back
   const tell = (state) => {
     for (const feed of document.querySelectorAll(".feed")) {
       feed.dataset.state = state;
@@ -68,7 +69,11 @@
   const open = () => {
     if (source || document.hidden) return;
     source = new EventSource(`${main.dataset.live}${main.dataset.live.includes("?") ? "&" : "?"}after=${last}`);
-    source.onopen = () => { pause = 1000; tell("on"); };
+    source.onopen = () => {
+      pause = 1000;
+      tell("on");
+      if (missed) { missed = false; refresh(); }
+    };
     source.onerror = () => {
       tell("off");
       if (source?.readyState !== EventSource.CLOSED) return; // the browser connects again by itself
@@ -95,12 +100,17 @@
     if (document.hidden) close(); else open();
   });
   addEventListener("pagehide", close);
+  document.addEventListener("htmx:error", () => {
+    missed = true;
+    if (source?.readyState === EventSource.OPEN) setTimeout(() => { if (missed) refresh(); }, 2000);
+  });
   // an answer without the part that is wanted (a proxy's error, say) changes nothing
   document.addEventListener("htmx:before:swap", (event) => {
     const answer = event.detail?.ctx?.response;
     if (answer && answer.status >= 400) event.preventDefault();
   });
   document.addEventListener("htmx:after:swap", () => {
+    missed = false;
     prepare(document);
     if (source) tell(source.readyState === EventSource.OPEN ? "on" : "off");
   });
