@@ -23,6 +23,7 @@ from gitsync.template.catalogue import Catalogue, SourceFile, builtin
 from gitsync.template.disk import DiskTree
 from gitsync.template.files import EmptyTree
 from gitsync.template.journal import apply_plan
+from gitsync.template.plan import Plan
 from gitsync.template.selection import use_starter
 from gitsync.template.starter import plan_starter, plan_workspace
 from gitsync.template.update import plan_update
@@ -109,15 +110,65 @@ def big_update(folder: Path, files: int) -> Iterator[Result]:
     assert len(plans[0].conflicts) == files / 10
     writing = seconds(lambda: apply_plan(root, plans[0]))
     yield Result(
-        f"update of {files} files planned", planning * 1000, "ms",
+        f"update of {files} files in a checkout planned", planning * 1000, "ms",
         details={"conflicts": files // 10, "changes": len(plans[0].changes)},
     )  # fmt: skip
     yield Result(f"update of {files} files written with journal", writing * 1000, "ms")
+
+
+def big_commit(folder: Path, files: int) -> Iterator[Result]:
+    """The same update as the service makes it: from a commit to a commit, durable.
+
+    The baseline is git's own three-way merge of the same trees, which compares no lock, explains
+    nothing and syncs nothing.
+    """
+    old, new = grown(files, version="1.0.0"), grown(files, version="2.0.0")
+    repo = folder / "repo.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(repo)], check=True)
+    counter = iter(range(10**6))
+
+    def commit(base: Sha | None, plan: Plan) -> Sha:
+        # no two are equal: what is stored already would not be written again
+        message = f"Update {next(counter)}"
+        return commit_plan(repo, base=base, plan=plan, message=message, author=WHO)
+
+    def workspace_of(catalogue: Catalogue) -> Plan:
+        selection = select_workspace(catalogue, [], None)
+        return plan_workspace(EmptyTree(), catalogue, selection)
+
+    first = commit(None, workspace_of(old))
+    pages = sorted(p for p in workspace_of(old).changes if p.startswith("docs/"))[::10]
+    edits = {page: (Kind.FILE, b"mine\n") for page in pages}
+    ours = commit(first, Plan("", (), edits))
+    theirs = commit(first, Plan("", (), {p: f for p, f in workspace_of(new).changes.items()}))
+
+    plans: list[Plan] = []
+
+    def update() -> None:
+        plans.append(plan_update(open_commit(repo, ours), new))
+        commit(ours, plans[-1])
+
+    def merge() -> None:
+        command = ["git", "merge-tree", "--write-tree", "--no-messages", ours, theirs]
+        done = subprocess.run(command, cwd=repo, capture_output=True)
+        assert done.returncode == 1, done.stderr  # there are conflicts
+
+    mine, merges = in_turn(update, merge, times=3)
+    yield Result(
+        f"update of {files} files planned and committed, durable",
+        statistics.median(mine) * 1000,
+        "ms",
+        baseline="time of git merge-tree",
+        baseline_value=statistics.median(merges) * 1000,
+        ratio=median_ratio(mine, merges),
+        details={"conflicts": len(plans[0].conflicts), "changes": len(plans[0].changes)},
+    )
+    plans.clear()
     tracemalloc.start()
-    plan_update(DiskTree(root), new)
+    update()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    yield Result(f"memory to plan {files} files", peak / 2**20, "MiB")
+    yield Result(f"memory to plan and commit {files} files", peak / 2**20, "MiB")
 
 
 def measure(quick: bool) -> Iterator[Result]:
@@ -125,3 +176,5 @@ def measure(quick: bool) -> Iterator[Result]:
         yield from apply_rate(Path(name), 10 if quick else 60)
     with tempfile.TemporaryDirectory() as name:
         yield from big_update(Path(name), 2000)
+    with tempfile.TemporaryDirectory() as name:
+        yield from big_commit(Path(name), 2000)
