@@ -226,16 +226,23 @@ def _same_config(
 ) -> tuple[str | None, _Warning | None]:
     """The config of the commit that says the same, or the warning that none does."""
     wanted = _normal(shown)
-    of_kind = [
+    rollout = shown["experiment"]["rollout"]
+    candidates = [
         config
         for config in version.configs
-        if config["kind"] == _KIND_OF_CONFIG[kind] and config["content"] is not None
+        if config["kind"] == _KIND_OF_CONFIG[kind]
+        and config["rollout"] == rollout
+        and config["content"] is not None
     ]
-    for config in of_kind:
+    for config in candidates:
         if _normal(config["content"]) == wanted:
             return config["path"], None
     text = f"The submitted config equals none of commit {version.commit_sha[:12]}: "
-    nearest = _nearest(of_kind, shown)
+    nearest = min(
+        candidates,
+        key=lambda config: len(_differences(_normal(config["content"]), wanted)),
+        default=None,
+    )
     if nearest is None:
         text += "that commit has no such config for this rollout."
         return None, _Warning(text + " Commit it, so that others can repeat this run.")
@@ -260,16 +267,6 @@ def _normal(content: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
             if value is not None:
                 found[section, key] = value
     return found
-
-
-def _nearest(configs: list[dict[str, Any]], shown: Mapping[str, Any]) -> dict[str, Any] | None:
-    rollout = shown["experiment"]["rollout"]
-    same = [config for config in configs if config["rollout"] == rollout]
-    return min(
-        same,
-        key=lambda config: len(_differences(_normal(config["content"]), _normal(shown))),
-        default=None,
-    )
 
 
 def _differences(one: dict[tuple[str, str], Any], two: dict[tuple[str, str], Any]) -> list[str]:
