@@ -9,6 +9,9 @@ What is written is synced like any other push.
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +28,7 @@ from gitsync.model import ZERO_SHA, Sha
 from gitsync.planning import Ask, Planned, plan_operation
 from gitsync.pool import JobFailed
 from gitsync.records import Job, JobState, Trigger, Workspace, WorkspaceState
-from gitsync.store import commits, events, jobs, turns, workspaces
+from gitsync.store import DatabaseFailed, commits, events, jobs, turns, workspaces
 from gitsync.sync import triggers
 from gitsync.sync.moves import short
 from gitsync.sync.prepare import MAX_ROLLOUTS, known_reports, options_of
@@ -36,7 +39,7 @@ from gitsync.text import printable
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 900.0  # longer than look, fetch, plan and push take together
+HEARTBEATS = 4  # per lease
 MOST_ATTEMPTS = 8
 PLANS = 2  # a tip that moves under the second plan is reported
 
@@ -68,7 +71,8 @@ class JobBusy(Conflict):
 def run_job(instance: Instance, job_id: int, *, is_resumed: bool = False) -> Job:
     """Take a job to its end; the job as it ended, or the error that ended or postponed it."""
     with instance.database.write() as db:
-        job = jobs.take_job(db, job_id, owner=instance.boot, lease_s=LEASE_S)
+        lease_s = instance.settings.turn_lease_s
+        job = jobs.take_job(db, job_id, owner=instance.boot, lease_s=lease_s)
         if job is None:
             job = jobs.get_job(db, None, job_id)
             if job.state is JobState.OPEN:
@@ -76,7 +80,8 @@ def run_job(instance: Instance, job_id: int, *, is_resumed: bool = False) -> Job
             return job
         workspace = workspaces.get_workspace(db, job.workspace_id)
     try:
-        _work(instance, workspace, job)
+        with _renewed(instance, job):
+            _work(instance, workspace, job)
     except turns.TurnLost:
         raise JobBusy("Another server makes this change at this moment.") from None
     except GitSyncError as e:
@@ -88,6 +93,30 @@ def run_job(instance: Instance, job_id: int, *, is_resumed: bool = False) -> Job
         raise
     with instance.database.read() as db:
         return jobs.get_job(db, None, job_id)
+
+
+@contextmanager
+def _renewed(instance: Instance, job: Job) -> Iterator[None]:
+    """Keep the lease of a job while it is worked on: a remote may take minutes."""
+    lease_s, is_over = instance.settings.turn_lease_s, threading.Event()
+
+    def renew() -> None:
+        while not is_over.wait(lease_s / HEARTBEATS):
+            try:
+                with instance.database.write(durable=False) as db:
+                    jobs.renew_job(db, job, lease_s=lease_s)
+            except turns.TurnLost:
+                return
+            except DatabaseFailed:
+                log.warning("lease not renewed job=%d", job.id)
+
+    thread = threading.Thread(target=renew, name=f"job-{job.id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def _work(instance: Instance, workspace: Workspace, job: Job) -> None:

@@ -134,6 +134,11 @@ def _change(db: Connection, job: Job, **values: Any) -> None:
         raise TurnLost("Another worker took the job over.")
 
 
+def renew_job(db: Connection, job: Job, *, lease_s: float) -> None:
+    """Heartbeat of who works on a job."""
+    _change(db, job, expires_at=later(lease_s))
+
+
 def note_commit(
     db: Connection,
     job: Job,

@@ -87,6 +87,14 @@ def test_a_lease_ends_and_its_worker_writes_no_more(database, workspace):
                 assert not is_mine
 
 
+def test_a_heartbeat_keeps_the_lease(database, workspace):
+    job = take(database, add(database, workspace), lease_s=0.1)
+    with database.write() as db:
+        jobs.renew_job(db, job, lease_s=60)
+    time.sleep(0.2)
+    assert take(database, job.id, owner="boot-2") is None
+
+
 def test_jobs_wait_are_released_and_forgotten(database, workspace):
     later = NOW + timedelta(seconds=5)
     young, waiting = add(database, workspace, not_before=later), add(database, workspace)

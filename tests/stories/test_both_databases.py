@@ -290,3 +290,18 @@ def test_the_same_delivery_many_times_at_once_is_one_row_that_counts(room):
     rows = room.get(f"/workspaces/{workspace['id']}/deliveries")["items"]
     assert [row["times"] for row in rows] == [10, 10]
     room.post(f"/workspaces/{workspace['id']}/disconnect")
+
+
+def test_a_change_is_committed_once(room):
+    workspace = room.create()
+    checkout, path = room.checkout(workspace), f"/workspaces/{workspace['id']}"
+    first = checkout.commit(workspace_files(), "First")
+    checkout.push("-q", "origin", "main")
+    room.status(workspace, first)
+    key = {"headers": {"Idempotency-Key": "one"}}
+    where, body = f"{path}/templates/minimal-local/apply", {"rollout": "chess"}
+    done = room.post(where, body, 200, **key)
+    assert done["base_sha"] == first and room.post(where, body, 200, **key) == done
+    assert room.status(workspace, done["commit_sha"])["live"]
+    assert room.post(where, body, 409)["code"] == "PLAN_BLOCKED"
+    assert [j["state"] for j in room.get(f"{path}/jobs")["items"]] == ["failed", "done"]
