@@ -26,7 +26,16 @@ from gitsync.records import (
     Workspace,
     WorkspaceState,
 )
-from gitsync.store import Connection, commits, events, objects, turns, versions, workspaces
+from gitsync.store import (
+    Connection,
+    commits,
+    events,
+    listing,
+    objects,
+    turns,
+    versions,
+    workspaces,
+)
 from gitsync.sync import settle
 from gitsync.sync.moves import Move, Picture, short
 from gitsync.sync.objects import held_repository, repository_of, store_pack
@@ -289,6 +298,8 @@ def _version(db: Connection, work: Work, prepared: Prepared, sync_id: int | None
             **prepared.version_values(commit),
         )
         versions.add_rollouts(db, version_id, prepared.rollouts)
+        names = (rollout.name for rollout in prepared.rollouts)
+        listing.note_names(db, workspace_id, names, now=now)
     else:
         version_id = known.id
     versions.add_assessments(

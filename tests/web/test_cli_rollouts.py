@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitsync.store import identities
+from tests.cli.kit import gitsync
 from tests.live import EVAL, GOOD_MAIN, workspace_files
 from tests.web.conftest import publish_two
 
@@ -148,6 +149,21 @@ def test_an_old_identity_works_until_it_is_released(live, own):
     assert change(live, other, old)["identity"] == old  # now it belongs to another one
     assert listed(live, old)["rollouts"] == []
     assert change(live, own.workspace, old, status=409)
+
+
+def test_the_commands_change_and_release_an_identity(live, tmp_path):
+    def run(*args: str):
+        env = {"GITSYNC_SERVER": live.url, "GITSYNC_TOKEN": live.token}
+        return gitsync("workspace", *args, cwd=tmp_path, env=env)
+
+    workspace = live.create()
+    old, new = workspace["identity"], f"cmd-{live._count}/r"
+    renamed = run("rename", workspace["id"], "--identity", new)
+    assert renamed.code == 0 and "GitHub" in renamed.err
+    assert old in run("show", old).out
+    assert run("release", workspace["id"], old).code != 0  # not without being sure
+    assert run("release", workspace["id"], old, "--yes").out == f"{old} is released.\n"
+    assert run("show", old).code != 0
 
 
 def test_a_workspace_takes_its_own_alias_back(live):

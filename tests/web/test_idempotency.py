@@ -145,3 +145,21 @@ def test_a_key_is_forgotten_after_a_day(live, monkeypatch):
     time.sleep(0.01)
     second = live.post("/tokens", {"name": "a"}, headers=headers)
     assert first["token"]["id"] != second["token"]["id"]
+
+
+def test_a_password_in_a_body_cannot_be_guessed_from_what_is_stored(live):
+    """The digest of a body is keyed: a plain one could be found by trying passwords."""
+    import hashlib
+    import json
+
+    live._count += 1
+    _, token = live.user(f"idem-{live._count}@example.com")
+    body = json.dumps({"password": "correct horse battery"}).encode()
+    headers = key() | {"Content-Type": "application/json"}
+    for _ in range(2):
+        answer = live.call("PUT", "/password", content=body, headers=headers, token=token)
+        assert answer.status_code == 204
+    assert answer.headers["idempotent-replay"] == "true"
+    digest = hashlib.sha256(body).hexdigest().encode()
+    files = [path for path in live.data_dir.glob("gitsync.db*") if path.is_file()]
+    assert all(digest not in path.read_bytes() for path in files)

@@ -10,6 +10,7 @@ import pytest
 from gitsync.store import sessions
 from gitsync.web import rates
 from gitsync.web.session import safe_next
+from tests.cli.kit import gitsync
 from tests.live import live_server
 from tests.web.browser import Browser
 
@@ -163,6 +164,27 @@ def test_a_new_password_ends_other_sessions_and_needs_the_present_one(live, brow
     body = {"password": PASSWORD + "!", "current": PASSWORD}
     assert live.call("PUT", "/password", token=member[1], json=body).status_code == 204
     assert not is_signed_in(browser)
+
+
+def test_the_command_sets_a_password(live, browser, person, tmp_path):
+    def run(*args: str, given: str):
+        env = {"GITSYNC_SERVER": live.url, "GITSYNC_TOKEN": person[1]}
+        return gitsync("user", "password", *args, "--json", cwd=tmp_path, env=env, given=given)
+
+    email = person[0]["email"]
+    assert run(given=f"{PASSWORD}\n").json == {
+        "schema_version": 1,
+        "email": email,
+        "password_set": True,
+    }
+    assert run(given="another password\n").error["code"] == "FORBIDDEN"
+    assert run(given=f"another password\n{PASSWORD}\n").code == 0
+    # on the server's own machine, for somebody who forgot it
+    data = ("--data-dir", str(live.data_dir))
+    assert run(email, *data, given="short").error["code"] == "VALIDATION"
+    assert run("nobody@example.com", *data, given=PASSWORD).error["code"] == "NOT_FOUND"
+    assert run(email, *data, given=PASSWORD).code == 0
+    assert browser.send("/signin", email=email, password=PASSWORD).status_code == 303
 
 
 def test_a_short_password_is_refused(live, person):

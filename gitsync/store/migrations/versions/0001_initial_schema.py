@@ -481,6 +481,19 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("workspace_id", name=op.f("pk_quickstarts")),
     )
     op.create_table(
+        "rollout_names",
+        sa.Column("workspace_id", sa.String(length=40), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("first_published_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"],
+            ["workspaces.id"],
+            name=op.f("fk_rollout_names_workspace_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("workspace_id", "name", name=op.f("pk_rollout_names")),
+    )
+    op.create_table(
         "secrets",
         sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("workspace_id", sa.String(length=40), nullable=False),
