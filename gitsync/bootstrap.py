@@ -326,7 +326,7 @@ def _place(path: Path, branch: str, sha: Sha, guard: Guard) -> None:
             raise RepositoryNotEmpty(
                 f"Somebody pushed {printable(next(iter(heads)), limit=200)} before the first "
                 "commit was there. That commit stays and nothing was written over it; add the "
-                "template's files to a clone with `gitsync template adopt`."
+                "template's files with `gitsync workspace adopt`."
             )
         try:
             move_branch(path, branch, sha, expected=None, guard=guard)

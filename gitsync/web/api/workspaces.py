@@ -219,7 +219,7 @@ def _from_template(
     if body.connect is not None or body.provider != "embedded":
         raise InvalidInput(
             "Only a repository on the embedded host is made from the template. Connect yours "
-            "without `create`, then add what it misses with `gitsync template adopt`.",
+            "without `create`, then add what it misses with `gitsync workspace adopt`.",
             field="create",
         )
     if caller.user is None:
