@@ -31,7 +31,7 @@ def test_a_new_user_gets_a_link_that_works_once(live):
     page = httpx.post(link, trust_env=False, verify=False)
     assert page.status_code == 200 and page.headers["cache-control"] == "no-store"
     assert "Kim &lt;b&gt;" in page.text and "default-src" in page.headers["content-security-policy"]
-    secret = page.text.partition("<pre>")[2].partition("</pre>")[0]
+    secret = page.text.partition('<pre id="token"')[2].partition(">")[2].partition("</pre>")[0]
     assert live.get("/whoami", token=secret)["user"]["id"] == user["id"]
     again = httpx.post(link, trust_env=False, verify=False)
     assert again.status_code == 410 and "gs_" not in again.text

@@ -60,7 +60,7 @@ def test_a_link_signs_a_browser_in_once(live, browser, person):
 
 def test_a_link_gives_a_token_for_the_command_line(live, browser, person):
     page = browser.send(link(live, person[0]).removeprefix(live.url), then="token")
-    secret = page.text.partition("<pre>")[2].partition("</pre>")[0]
+    secret = page.text.partition('<pre id="token"')[2].partition(">")[2].partition("</pre>")[0]
     assert live.get("/whoami", token=secret)["user"]["id"] == person[0]["id"]
     assert not is_signed_in(browser)
 
