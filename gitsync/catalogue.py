@@ -17,9 +17,9 @@ from gitsync.inspection import Job, inspect_commit
 from gitsync.instance import MIB, Instance
 from gitsync.model import Report, Sha
 from gitsync.pool import JobFailed
-from gitsync.records import RolloutVersion, Version, Workspace
+from gitsync.records import RolloutVersion, Version, VersionHead, Workspace
 from gitsync.resolve import CommitNotFound, Resolved, expand, full_ref, is_reachable
-from gitsync.store import commits, versions, workspaces
+from gitsync.store import Connection, commits, glance, heads, versions, workspaces
 from gitsync.sync.moves import short
 from gitsync.sync.objects import ensure_repository
 from gitsync.sync.prepare import options_of, unreadable
@@ -98,7 +98,7 @@ def manifest(instance: Instance, workspace_id: str, sha: Sha) -> dict[str, Any]:
     }
 
 
-def served(instance: Instance, workspace_id: str, branch: str | None) -> tuple[Version, str]:
+def served(instance: Instance, workspace_id: str, branch: str | None) -> tuple[VersionHead, str]:
     """The version a branch serves, and the branch as a full ref."""
     with instance.database.read() as db:
         workspace = workspaces.get_workspace(db, workspace_id)
@@ -107,7 +107,7 @@ def served(instance: Instance, workspace_id: str, branch: str | None) -> tuple[V
         row = None if name is None else workspaces.find_branch(db, workspace_id, name)
         if row is None or row.published_sha is None or row.state != "live":
             raise NotFound("Nothing is published on this branch.", field="branch")
-        return versions.get_version(db, workspace_id, row.published_sha), row.name
+        return heads.get_head(db, workspace_id, row.published_sha), row.name
 
 
 def rollouts(instance: Instance, workspace_id: str, *, branch: str | None) -> list[dict[str, Any]]:
@@ -119,19 +119,51 @@ def rollouts(instance: Instance, workspace_id: str, *, branch: str | None) -> li
             raise
         return []
     with instance.database.read() as db:
-        found = versions.rollouts_of(db, version)
-        wanted = [
-            (r.name, a.entrypoint)
-            for r in found
-            for a in r.assessments
-            if not r.is_ok(a.entrypoint)
-        ]
-        good = versions.last_good(db, workspace_id, ref, wanted) if wanted else {}
+        return described(db, version, ref, versions.rollouts_of(db, version))
+
+
+def worst_rollouts(
+    instance: Instance, workspace_id: str, *, branch: str | None, limit: int, offset: int
+) -> tuple[list[dict[str, Any]], int]:
+    """A piece of the same with those that cannot run first; how many there are in all."""
+    try:
+        version, ref = served(instance, workspace_id, branch)
+    except NotFound:
+        return [], 0
+    with instance.database.read() as db:
+        found = glance.worst_rollouts(db, version, limit=limit, offset=offset)
+        total = glance.count_rollouts(db, version)
+        return described(db, version, ref, found), total
+
+
+def served_rollout(
+    instance: Instance, workspace_id: str, name: str, *, branch: str | None
+) -> dict[str, Any] | None:
+    """One rollout as a branch serves it."""
+    try:
+        version, ref = served(instance, workspace_id, branch)
+    except NotFound:
+        if branch is not None:
+            raise
+        return None
+    with instance.database.read() as db:
+        found = versions.find_rollout(db, version, name)
+        return None if found is None else described(db, version, ref, [found])[0]
+
+
+def described(
+    db: Connection, version: VersionHead, ref: str, found: list[RolloutVersion]
+) -> list[dict[str, Any]]:
+    """Rollouts of the version that a branch serves, as documents."""
+    wanted = [
+        (r.name, a.entrypoint) for r in found for a in r.assessments if not r.is_ok(a.entrypoint)
+    ]
+    good = versions.last_good(db, version.workspace_id, ref, wanted) if wanted else {}
     return [_served_json(version, ref, rollout, good) for rollout in found]
 
 
 def _served_json(
-    version: Version,
+    version: VersionHead,
     ref: str,
     rollout: RolloutVersion,
     good: dict[tuple[str, str], tuple[str, str]],
@@ -165,12 +197,10 @@ def rollout(
         page = versions.history_of(db, workspace_id, name, limit=limit, after=after)
     if not page.total_count:
         raise NotFound(f"No version has a rollout {name!r}.", field="name")
-    current = [
-        r for r in rollouts(instance, workspace_id, branch=branch) if r["name"] == printable(name)
-    ]
+    current = served_rollout(instance, workspace_id, name, branch=branch)
     return {
         "name": printable(name),
-        "served": current[0] if current else None,
+        "served": current,
         "history": {
             "items": [
                 {"commit_sha": sha, "published_at": _moment(at), "digest": digest}
@@ -208,22 +238,20 @@ def resolved_json(instance: Instance, workspace: Workspace, found: Resolved) -> 
 def difference(instance: Instance, workspace: Workspace, base: Sha, sha: Sha) -> dict[str, Any]:
     """Rollouts added, removed and changed; classes, config keys and files."""
     with instance.database.read() as db:
-        old, new = (versions.get_version(db, workspace.id, s) for s in (base, sha))
-        before = {r.name: r for r in versions.rollouts_of(db, old)}
-        after = {r.name: r for r in versions.rollouts_of(db, new)}
+        one, two = (heads.get_head(db, workspace.id, s) for s in (base, sha))
+        held, holds = glance.contents(db, one), glance.contents(db, two)
+        # equal content is assessed once: it cannot differ in a verdict
+        changed = [n for n in sorted(held.keys() & holds.keys()) if held[n] != holds[n]]
+        before = {r.name: r for r in glance.named_rollouts(db, one, changed)}
+        after = {r.name: r for r in glance.named_rollouts(db, two, changed)}
+        old, new = glance.two_configs(db, one, two)
     path = ensure_repository(instance, workspace)
-    changed = [
-        name
-        for name in sorted(before.keys() & after.keys())
-        if before[name].content_key != after[name].content_key
-        or _verdicts(before[name]) != _verdicts(after[name])
-    ]
     return {
         "from": str(base),
         "to": str(sha),
         "rollouts": {
-            "added": [printable(n) for n in sorted(after.keys() - before.keys())],
-            "removed": [printable(n) for n in sorted(before.keys() - after.keys())],
+            "added": [printable(n) for n in sorted(holds.keys() - held.keys())],
+            "removed": [printable(n) for n in sorted(held.keys() - holds.keys())],
             "changed": [
                 {
                     "name": printable(name),
@@ -270,11 +298,13 @@ def _entrypoint_changes(old: RolloutVersion, new: RolloutVersion) -> list[dict[s
     ]
 
 
-def _config_changes(old: Version, new: Version) -> list[dict[str, Any]]:
-    before = {c["path"]: c.get("content") or {} for c in old.configs}
-    after = {c["path"]: c.get("content") or {} for c in new.configs}
+def _config_changes(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    before = {c["path"]: c.get("content") or {} for c in old}
+    after = {c["path"]: c.get("content") or {} for c in new}
     changes = []
     for path in sorted(before.keys() | after.keys()):
+        if before.get(path) == after.get(path):  # most, in a large workspace
+            continue
         one, two = _flat(before.get(path, {})), _flat(after.get(path, {}))
         keys = sorted(k for k in one.keys() | two.keys() if one.get(k) != two.get(k))
         if keys or (path in before) != (path in after):

@@ -333,12 +333,20 @@ class RolloutVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """One immutable code version; `committed_at` is in seconds as the commit says."""
+class VersionHead:
+    """A code version without what grows with its configs and skills."""
 
     id: int
     workspace_id: str
     commit_sha: str
+    published_at: datetime
+    findings: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Version(VersionHead):
+    """One immutable code version; `committed_at` is in seconds as the commit says."""
+
     tree: str
     parents: tuple[str, ...]
     author: dict[str, Any]
@@ -349,10 +357,8 @@ class Version:
     shallow: bool
     trigger: str
     sync_id: int | None
-    published_at: datetime
     configs: tuple[dict[str, Any], ...]
     skills: tuple[dict[str, Any], ...]
-    findings: tuple[dict[str, Any], ...]
     fingerprint: str
 
 

@@ -10,8 +10,8 @@ from gitsync.errors import Conflict, InvalidInput, NotFound
 from gitsync.git.objects import has_commit, is_ancestor
 from gitsync.instance import Instance
 from gitsync.model import Sha
-from gitsync.records import Assessment, RolloutVersion, Version, Workspace
-from gitsync.store import Connection, commits, versions, workspaces
+from gitsync.records import Assessment, RolloutVersion, VersionHead, Workspace
+from gitsync.store import Connection, commits, heads, versions, workspaces
 from gitsync.sync.objects import is_usable, repository_of
 
 _PREFIX = re.compile(r"[0-9a-fA-F]{7,40}")
@@ -63,7 +63,7 @@ class SyncInProgress(Conflict):
 class Resolved:
     """One rollout version that a run may use."""
 
-    version: Version
+    version: VersionHead
     rollout: RolloutVersion
     assessment: Assessment
     branch: str | None
@@ -129,7 +129,7 @@ def resolve(
         pair = (rollout, assessment.entrypoint)
         good = versions.last_good(db, workspace_id, wanted_branch, [pair]).get(pair)
         if prefer == "last_good" and good is not None:
-            older = versions.get_version(db, workspace_id, good[0])
+            older = heads.get_head(db, workspace_id, good[0])
             instead = versions.find_rollout(db, older, rollout)
             if instead is not None and instead.is_ok(assessment.entrypoint):
                 chosen = _entrypoint(instead, assessment.entrypoint)
@@ -149,10 +149,10 @@ def _version(
     *,
     branch: str | None,
     commit_sha: str | None,
-) -> tuple[Version, str | None]:
+) -> tuple[VersionHead, str | None]:
     if commit_sha is not None:
         sha = expand(db, workspace.id, commit_sha)
-        version = versions.find_version(db, workspace.id, sha)
+        version = heads.find_head(db, workspace.id, sha)
         if version is None:
             record = commits.find_commit(db, workspace.id, sha)
             if record is not None and not record.state.is_final:
@@ -175,7 +175,7 @@ def _version(
             else "Nothing is published yet on the default branch.",
             field="branch",
         )
-    return versions.get_version(db, workspace.id, row.published_sha), row.name
+    return heads.get_head(db, workspace.id, row.published_sha), row.name
 
 
 def _entrypoint(rollout: RolloutVersion, entrypoint: str | None) -> Assessment:
@@ -202,7 +202,7 @@ def _entrypoint(rollout: RolloutVersion, entrypoint: str | None) -> Assessment:
 
 
 def issues_of(
-    version: Version, rollout: RolloutVersion, assessment: Assessment
+    version: VersionHead, rollout: RolloutVersion, assessment: Assessment
 ) -> list[dict[str, Any]]:
     """What keeps the rollout from running, as the `osmosis` client lists it."""
     folder = f"rollouts/{rollout.name}"
@@ -222,7 +222,7 @@ def issues_of(
     ]
 
 
-def _why_not(version: Version, rollout: RolloutVersion, assessment: Assessment) -> str:
+def _why_not(version: VersionHead, rollout: RolloutVersion, assessment: Assessment) -> str:
     issues = issues_of(version, rollout, assessment)
     first = f" {issues[0]['key']} {issues[0]['message']}" if issues else ""
     return (

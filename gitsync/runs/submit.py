@@ -7,7 +7,7 @@ sha, holds a lease on its version, and says in its first log entry which code it
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from gitsync.check import config_content
 from gitsync.data_records import Dataset, DatasetState
 from gitsync.errors import Conflict, InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Run, RunKind, User, Version, Workspace, WorkspaceState
+from gitsync.records import Run, RunKind, User, Workspace, WorkspaceState
 from gitsync.resolve import Resolved, resolve
 from gitsync.runs.life import executor_window, say_lonely
 from gitsync.runs.request import Submission
@@ -23,6 +23,7 @@ from gitsync.store import (
     Connection,
     datasets,
     events,
+    heads,
     run_life,
     run_output,
     runs,
@@ -81,7 +82,11 @@ def submit(instance: Instance, workspace: Workspace, wanted: Submission, *, by: 
         remarks = _remarks(db, workspace, wanted, found)
     document = wanted.document()
     shown = config_content(document)
-    config_path, differs = _same_config(found.version, wanted.kind, shown)
+    with instance.database.read() as db:
+        configs = heads.configs_for(
+            db, found.version.id, kind=_KIND_OF_CONFIG[wanted.kind], rollout=wanted.rollout
+        )
+    config_path, differs = _same_config(found.version.commit_sha, configs, shown)
     if differs is not None:
         remarks.insert(0, differs)
     hidden: dict[str, Any] = {"provided": dict(wanted.provided)} if wanted.provided else {}
@@ -222,22 +227,15 @@ def _remarks(
 
 
 def _same_config(
-    version: Version, kind: RunKind, shown: Mapping[str, Any]
+    commit_sha: str, configs: Sequence[dict[str, Any]], shown: Mapping[str, Any]
 ) -> tuple[str | None, _Warning | None]:
     """The config of the commit that says the same, or the warning that none does."""
     wanted = _normal(shown)
-    rollout = shown["experiment"]["rollout"]
-    candidates = [
-        config
-        for config in version.configs
-        if config["kind"] == _KIND_OF_CONFIG[kind]
-        and config["rollout"] == rollout
-        and config["content"] is not None
-    ]
+    candidates = [config for config in configs if config["content"] is not None]
     for config in candidates:
         if _normal(config["content"]) == wanted:
             return config["path"], None
-    text = f"The submitted config equals none of commit {version.commit_sha[:12]}: "
+    text = f"The submitted config equals none of commit {commit_sha[:12]}: "
     nearest = min(
         candidates,
         key=lambda config: len(_differences(_normal(config["content"]), wanted)),

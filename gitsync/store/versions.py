@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from gitsync.errors import NotFound
 from gitsync.model import EntrypointReport
-from gitsync.records import Assessment, RolloutVersion, Version
+from gitsync.records import Assessment, RolloutVersion, Version, VersionHead
 from gitsync.store.rows import Page, page_by_id, record
 from gitsync.store.tables import (
     assessments,
@@ -50,6 +50,14 @@ def find_version(db: Connection, workspace_id: str, sha: str) -> Version | None:
         )
     ).first()
     return None if row is None else record(Version, row)
+
+
+def is_version(db: Connection, workspace_id: str, sha: str) -> bool:
+    """True if a commit is published."""
+    query = sa.select(versions.c.id).where(
+        versions.c.workspace_id == workspace_id, versions.c.commit_sha == sha
+    )
+    return db.execute(query).first() is not None
 
 
 def get_version(db: Connection, workspace_id: str, sha: str) -> Version:
@@ -241,7 +249,7 @@ def branches_seen(db: Connection, version_ids: Sequence[int]) -> dict[int, list[
     return found
 
 
-def rollouts_of(db: Connection, version: Version) -> list[RolloutVersion]:
+def rollouts_of(db: Connection, version: VersionHead) -> list[RolloutVersion]:
     """All rollouts of a version by name, each with its newest assessment per entrypoint."""
     rows = db.execute(
         sa.select(rollout_versions)
@@ -252,14 +260,14 @@ def rollouts_of(db: Connection, version: Version) -> list[RolloutVersion]:
 
 
 def read_rollouts(
-    db: Connection, version: Version, rows: Sequence[sa.Row[Any]]
+    db: Connection, version: VersionHead, rows: Sequence[sa.Row[Any]]
 ) -> list[RolloutVersion]:
     """Rows of `rollout_versions` as records, each with its newest assessment per entrypoint."""
     newest = _newest(db, version.workspace_id, [row.content_key for row in rows])
     return [_rollout(row, newest) for row in rows]
 
 
-def find_rollout(db: Connection, version: Version, name: str) -> RolloutVersion | None:
+def find_rollout(db: Connection, version: VersionHead, name: str) -> RolloutVersion | None:
     """One rollout of a version."""
     row = db.execute(
         sa.select(rollout_versions).where(

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 from gitsync.catalogue import served
 from gitsync.errors import NotFound
 from gitsync.instance import Instance
-from gitsync.records import RolloutVersion, Version, Workspace
+from gitsync.records import RolloutVersion, VersionHead, Workspace
 from gitsync.resolve import BranchNotFound, issues_of
 from gitsync.store import listing, versions
 from gitsync.sync.trace import verdict_of
@@ -47,7 +47,7 @@ def list_rollouts(
 
 
 def _listed(
-    instance: Instance, workspace: Workspace, version: Version, ref: str, piece: Piece
+    instance: Instance, workspace: Workspace, version: VersionHead, ref: str, piece: Piece
 ) -> dict[str, Any]:
     with instance.database.read() as db:
         found, total = listing.rollouts_in(db, version, limit=piece.limit, offset=piece.offset)
@@ -74,7 +74,7 @@ def _listed(
     return piece.answer("rollouts", items, total)
 
 
-def _first(since: dict[str, datetime], rollout: RolloutVersion, version: Version) -> datetime:
+def _first(since: dict[str, datetime], rollout: RolloutVersion, version: VersionHead) -> datetime:
     return since.get(rollout.name, version.published_at)
 
 
@@ -92,7 +92,7 @@ def _broken(rollout: RolloutVersion) -> tuple[str, str] | None:
     return rollout.name, next(bad, "main.py")
 
 
-def _why(version: Version, rollout: RolloutVersion, entrypoint: str, last: Good | None) -> str:
+def _why(version: VersionHead, rollout: RolloutVersion, entrypoint: str, last: Good | None) -> str:
     """`INVALID at 1a2b3c4: no-grader rollouts/x/main.py:1; last good 9f8e7d6`."""
     assessment = rollout.assessment(entrypoint)
     issues = [] if assessment is None else issues_of(version, rollout, assessment)
