@@ -16,6 +16,7 @@ from typing import Protocol
 from gitsync.errors import Conflict
 from gitsync.git.child import Guard
 from gitsync.git.host import adopt_head
+from gitsync.git.lock import RepoLock
 from gitsync.git.lsrefs import Tips, look
 from gitsync.git.mirror import Mirror
 from gitsync.git.objects import has_commit
@@ -27,6 +28,7 @@ from gitsync.records import Workspace
 from gitsync.store import workspaces
 from gitsync.sync import triggers
 from gitsync.sync.objects import (
+    LOCK_WAIT_S,
     ensure_repository,
     held_repository,
     is_usable,
@@ -145,9 +147,10 @@ def _default(tips: Tips, workspace: Workspace) -> tuple[str, Sha | None]:
 
 @contextmanager
 def held_branches(instance: Instance, workspace: Workspace) -> Iterator[Branches]:
-    """Hold the workspace's repository and look at its branches."""
+    """Hold the workspace's repository and look at its branches; one change at a time."""
     path = repository_of(instance, workspace)
-    with held_repository(instance, workspace) as guard:
+    # pushes share the lock of an embedded repository, so our own changes need one more among them
+    with _in_turn(path), held_repository(instance, workspace) as guard:
         if not is_usable(path):
             rebuild(instance, workspace, guard)
         if workspace.is_embedded:
@@ -155,6 +158,12 @@ def held_branches(instance: Instance, workspace: Workspace) -> Iterator[Branches
         else:
             Mirror(path, guard).cleanup_leftovers()
             yield RemoteBranches(instance, workspace, path, guard)
+
+
+@contextmanager
+def _in_turn(path: Path) -> Iterator[None]:
+    with RepoLock(path.with_name(f"{path.name}.changes")).held(wait=LOCK_WAIT_S):
+        yield
 
 
 def known_tip(

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -168,6 +169,17 @@ def test_an_update_keeps_edits_and_follows_parameters(place: Place):
     empty = place.live.create()
     refused = place.live.post(f"/workspaces/{empty['id']}/templates/update", {}, 404)
     assert "template.lock.toml" in refused["message"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["embedded", "external"])
+def test_changes_at_the_same_moment_all_arrive(scene: Stage, kind: str):
+    place = getattr(scene, kind)("minimal-local")
+    with ThreadPoolExecutor(5) as pool:
+        done = list(pool.map(place.apply, ["a", "b", "c", "d", "e"]))
+    place.pull()
+    said = git(place.checkout.path, "log", "--format=%H").stdout.split()
+    assert len(said) == 6 and {d["commit_sha"] for d in done} == set(said[:-1])
 
 
 @pytest.mark.slow

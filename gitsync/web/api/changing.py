@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from typing import Any, Literal
 
 from fastapi import Request
 from pydantic import Field
 
 from gitsync import changes
-from gitsync.errors import Forbidden, InvalidInput
+from gitsync.errors import Forbidden, InvalidInput, LimitExceeded
 from gitsync.instance import Instance
 from gitsync.model import Sha
 from gitsync.records import Role, Workspace
@@ -18,7 +19,9 @@ from gitsync.web.answers import may
 from gitsync.web.auth import Caller, check_access
 from gitsync.web.query import Body
 
-MAY = may(403, 502)
+MAY = may(403, 429, 502)
+MOST_AT_ONCE = 16
+_running = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 class ChangeBody(Body):
@@ -73,9 +76,17 @@ def carry_out(
         requested_by=caller.id,
         request_key=_key(request, caller, body),
     )
-    if body.dry_run:
-        return changes.preview(instance, workspace, wanted)
-    return changes.change(instance, workspace, wanted)
+    # a slow remote holds a thread for minutes: some must be left for everything else
+    if not _running.acquire(blocking=False):
+        raise LimitExceeded(
+            f"gitsync makes {MOST_AT_ONCE} changes at this moment. Repeat this soon.", retry_after=5
+        )
+    try:
+        if body.dry_run:
+            return changes.preview(instance, workspace, wanted)
+        return changes.change(instance, workspace, wanted)
+    finally:
+        _running.release()
 
 
 def _key(request: Request, caller: Caller, body: ChangeBody) -> str | None:
