@@ -66,6 +66,28 @@ def test_create_push_publish_resolve_and_fetch(room):
     assert room.get(f"{path}/versions/{good}")["pins"][0]["name"] == "keep"
 
 
+def test_workspaces_from_the_template_made_at_once(room):
+    """Many at once, and one name wanted four times: each is made once, whole, or refused."""
+    before = len(list((room.data_dir / "repos").glob("*.git")))
+    names = [f"born-{n}-{uuid.uuid4().hex[:6]}" for n in range(4)] + ["wanted-by-all"] * 4
+    answers = []
+
+    def ask(name: str) -> None:
+        body = {"name": name, "create": {"starters": ["minimal-local"]}}
+        answers.append(room.call("POST", "/workspaces", json=body))
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(a.status_code for a in answers) == [201] * 5 + [409] * 3
+    made = [a.json() for a in answers if a.status_code == 201]
+    for workspace in made:
+        assert room.status(workspace, workspace["commit_sha"])["state"] == "published"
+    assert len(list((room.data_dir / "repos").glob("*.git"))) == before + 5
+
+
 def test_a_webhook_publishes_what_a_remote_has(room, tmp_path):
     name = f"acme/{uuid.uuid4().hex[:8]}"
     checkout = Checkout.new(tmp_path / "checkout", str(bare(room.host.root, f"{name}.git")))
