@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gitsync.errors import Conflict
+from gitsync.errors import Conflict, NotFound
 from gitsync.git.child import Guard
 from gitsync.git.host import adopt_head
 from gitsync.git.lock import RepoLock
@@ -27,6 +27,7 @@ from gitsync.model import Sha
 from gitsync.records import Workspace
 from gitsync.store import workspaces
 from gitsync.sync import triggers
+from gitsync.sync.moves import short
 from gitsync.sync.objects import (
     LOCK_WAIT_S,
     ensure_repository,
@@ -37,6 +38,7 @@ from gitsync.sync.objects import (
 )
 from gitsync.sync.remotes import remote_of
 from gitsync.sync.turn import fetch_limits
+from gitsync.text import printable
 
 
 class NoDefaultBranch(Conflict):
@@ -176,13 +178,21 @@ def known_tip(
     path = ensure_repository(instance, workspace)
     if workspace.is_embedded:
         tips = local_tips(path)
-        name = ref or _default(tips, workspace)[0]
-        return path, tips.heads.get(name)
+        tip = tips.heads.get(ref or _default(tips, workspace)[0])
+    else:
+        tip = _seen_tip(instance, workspace, ref)
+    if tip is None and ref is not None:
+        raise NotFound(f"There is no branch {printable(short(ref))}.", field="branch")
+    return path, tip
+
+
+def _seen_tip(instance: Instance, workspace: Workspace, ref: str | None) -> Sha | None:
+    """The tip of a remote's branch by the last look at it."""
     name = ref or workspace.chosen_branch or workspace.default_branch or ""
     with instance.database.read() as db:
         row = workspaces.find_branch(db, workspace.id, name) if name else None
-    if row is not None and row.head_sha is not None:
-        return path, Sha(row.head_sha)
+    if row is not None and row.head_sha is not None and row.state == "live":
+        return Sha(row.head_sha)
     if workspace.requested > workspace.done:
         raise NotReadYet("The repository has not been read yet. Repeat this in a moment.")
     if workspace.last_error is not None:
@@ -190,4 +200,4 @@ def known_tip(
             f"The repository cannot be read: {workspace.last_error.get('message', '')}",
             state=workspace.state.value,
         )
-    return path, None
+    return None

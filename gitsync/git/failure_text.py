@@ -53,7 +53,8 @@ _RULES = (
     _rule(r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED|No \w+ host key is "
           r"known", HostKeyUnknown, "The SSH host key is not the known one"),
     _rule(r"Permission denied \(|Authentication failed|could not read (Username|Password)|"
-          r"terminal prompts disabled|error: 40[13]\b|Load key .*: (error|invalid)",
+          r"terminal prompts disabled|error: 40[13]\b|Permission to \S+ denied|"
+          r"marked as read only|not allowed to push code|Load key .*: (error|invalid)",
           AuthenticationFailed, "The remote does not accept the credential"),
     _rule(r"error: (429|503)\b", RemoteThrottled, "The remote asks to come back later"),
     _rule(r"error: 30\d\b|unable to update url base from redirection|Maximum \(0\) redirects",

@@ -6,7 +6,9 @@ import pytest
 import servers
 
 from gitsync.errors import InvalidInput
-from gitsync.git.failures import PushRefused, RefMoved
+from gitsync.git.child import ChildLimits, Ended
+from gitsync.git.failure_text import failure
+from gitsync.git.failures import AuthenticationFailed, PushRefused, RefMoved
 from gitsync.git.host import create_repository
 from gitsync.git.mirror import Mirror
 from gitsync.git.objects import open_commit, read_commit
@@ -186,3 +188,17 @@ def test_a_push_carries_the_expected_tip(tmp_path, loopback):
         next_one = write(mirror.path, again, {"ours": b"2"})
         with pytest.raises(PushRefused):
             push(mirror.path, remote, MAIN, next_one, loopback, expected=again)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ERROR: The key you are authenticating with has been marked as read only.",
+        "ERROR: Permission to acme/demo.git denied to deploy key",
+        "GitLab: You are not allowed to push code to this project.",
+        "fatal: unable to access 'https://x/': The requested URL returned error: 403",
+    ],
+)
+def test_a_credential_that_may_only_read_is_told_from_a_remote_that_is_away(said):
+    ended = Ended(128, b"", f"{said}\nfatal: Could not read from remote repository.", 0.1)
+    assert isinstance(failure(ended, limits=ChildLimits(), action="push"), AuthenticationFailed)

@@ -65,6 +65,9 @@ def test_an_apply_is_one_commit_that_is_the_plan(place: Place):
     state = place.get("templates")
     assert {s["rollout"] for s in state["starters"]} == {"minimal-local", "chess"}
     assert not (state["edited"] or state["missing"] or state["outdated"])
+    for where in ("templates", "templates/diff", "skills"):
+        unknown = place.live.call("GET", f"{place.path}/{where}?branch=none")
+        assert (unknown.status_code, unknown.json()["field"]) == (404, "branch")
 
 
 @pytest.mark.slow
@@ -139,6 +142,7 @@ def test_a_pull_request_is_refused_with_the_way_out(place: Place):
     assert refused["code"] == "PULL_REQUEST_UNSUPPORTED" and "`branch`" in refused["message"]
 
 
+@pytest.mark.slow
 def test_the_same_request_is_one_commit(place: Place):
     key = {"Idempotency-Key": "chess-1"}
     where = "templates/minimal-local/apply"
