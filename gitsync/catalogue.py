@@ -19,7 +19,7 @@ from gitsync.model import Report, Sha
 from gitsync.pool import JobFailed
 from gitsync.records import RolloutVersion, Version, VersionHead, Workspace
 from gitsync.resolve import CommitNotFound, Resolved, expand, full_ref, is_reachable
-from gitsync.store import Connection, commits, glance, heads, versions, workspaces
+from gitsync.store import Connection, commits, heads, holdings, versions, workspaces
 from gitsync.sync.moves import short
 from gitsync.sync.objects import ensure_repository
 from gitsync.sync.prepare import options_of, unreadable
@@ -60,7 +60,8 @@ def _seconds(value: int) -> str | None:
         return None
 
 
-def _rollout_json(rollout: RolloutVersion) -> dict[str, Any]:
+def rollout_json(rollout: RolloutVersion) -> dict[str, Any]:
+    """A rollout version in a document."""
     return {
         "name": printable(rollout.name),
         "tree": rollout.tree,
@@ -81,7 +82,7 @@ def manifest(instance: Instance, workspace_id: str, sha: Sha) -> dict[str, Any]:
     return {
         "schema_version": 1,
         **version_json(version, seen),
-        "rollouts": [_rollout_json(rollout) for rollout in found],
+        "rollouts": [rollout_json(rollout) for rollout in found],
         "configs": list(version.configs),
         "skills": list(version.skills),
         "findings": list(version.findings),
@@ -131,8 +132,8 @@ def worst_rollouts(
     except NotFound:
         return [], 0
     with instance.database.read() as db:
-        found = glance.worst_rollouts(db, version, limit=limit, offset=offset)
-        total = glance.count_rollouts(db, version)
+        found = holdings.worst_rollouts(db, version, limit=limit, offset=offset)
+        total = holdings.count_rollouts(db, version)
         return described(db, version, ref, found), total
 
 
@@ -168,7 +169,7 @@ def _served_json(
     rollout: RolloutVersion,
     good: dict[tuple[str, str], tuple[str, str]],
 ) -> dict[str, Any]:
-    shown = _rollout_json(rollout)
+    shown = rollout_json(rollout)
     for entrypoint in shown["entrypoints"]:
         pair = (rollout.name, entrypoint["entrypoint"])
         last: tuple[str, str | None] | None = good.get(pair)
@@ -239,12 +240,12 @@ def difference(instance: Instance, workspace: Workspace, base: Sha, sha: Sha) ->
     """Rollouts added, removed and changed; classes, config keys and files."""
     with instance.database.read() as db:
         one, two = (heads.get_head(db, workspace.id, s) for s in (base, sha))
-        held, holds = glance.contents(db, one), glance.contents(db, two)
+        held, holds = holdings.contents(db, one), holdings.contents(db, two)
         # equal content is assessed once: it cannot differ in a verdict
         changed = [n for n in sorted(held.keys() & holds.keys()) if held[n] != holds[n]]
-        before = {r.name: r for r in glance.named_rollouts(db, one, changed)}
-        after = {r.name: r for r in glance.named_rollouts(db, two, changed)}
-        old, new = glance.two_configs(db, one, two)
+        before = {r.name: r for r in holdings.named_rollouts(db, one, changed)}
+        after = {r.name: r for r in holdings.named_rollouts(db, two, changed)}
+        old, new = holdings.two_configs(db, one, two)
     path = ensure_repository(instance, workspace)
     return {
         "from": str(base),

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from gitsync.records import Branch, Workspace
-from gitsync.store.rows import Page, page_by_id, page_by_key, record
+from gitsync.store.holdings import Brief, brief, brief_columns, is_failing
+from gitsync.store.rows import Page, page_by_key, record
 from gitsync.store.syncs import OPEN
 from gitsync.store.tables import (
     artifacts,
-    assessments,
     branches,
     clock,
     deliveries,
@@ -28,17 +28,8 @@ from gitsync.store.tables import (
 )
 
 _TROUBLE = ("published_with_errors", "refused", "error")
+_CHUNK = 400  # parameters per IN list, far below every database's limit
 _SUBJECT = 400  # characters of a message that are read for its first line
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """A version in half a line."""
-
-    commit_sha: str
-    message: str
-    author: str
-    published_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +138,11 @@ def glances(
     numbers: dict[str, tuple[int, int]] = {}
     if tips:
         rows = db.execute(
-            sa.select(versions.c.id, versions.c.workspace_id, *_brief_columns()).where(
+            sa.select(versions.c.id, versions.c.workspace_id, *brief_columns()).where(
                 sa.tuple_(versions.c.workspace_id, versions.c.commit_sha).in_(list(tips.items()))
             )
         ).all()
-        live = {row.workspace_id: _brief(row) for row in rows}
+        live = {row.workspace_id: brief(row) for row in rows}
         counted = _counts(db, [row.id for row in rows])
         numbers = {row.workspace_id: counted.get(row.id, (0, 0)) for row in rows}
     last, waiting = _last_syncs(db, ids), _open_since(db, ids)
@@ -166,36 +157,13 @@ def glances(
     }
 
 
-def _is_failing() -> sa.ColumnElement[bool]:
-    """Of a rollout version joined with its version: the newest assessments forbid to run it."""
-    newest = assessments.alias()
-    wrong = (
-        sa.select(assessments.c.id)
-        .where(
-            assessments.c.workspace_id == versions.c.workspace_id,
-            assessments.c.content_key == rollout_versions.c.content_key,
-            assessments.c.verdict != "ok",
-            ~sa.select(newest.c.id)
-            .where(
-                newest.c.workspace_id == assessments.c.workspace_id,
-                newest.c.content_key == assessments.c.content_key,
-                newest.c.entrypoint == assessments.c.entrypoint,
-                newest.c.id > assessments.c.id,
-            )
-            .exists(),
-        )
-        .exists()
-    )
-    return sa.or_(rollout_versions.c.runnable.is_(False), wrong)
-
-
 def _counts(db: Connection, version_ids: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Per version: rollouts, and those that cannot run."""
     rows = db.execute(
         sa.select(
             rollout_versions.c.version_id,
             sa.func.count(),
-            sa.func.sum(sa.case((_is_failing(), 1), else_=0)),
+            sa.func.sum(sa.case((is_failing(), 1), else_=0)),
         )
         .join(versions, versions.c.id == rollout_versions.c.version_id)
         .where(rollout_versions.c.version_id.in_(version_ids))
@@ -211,7 +179,7 @@ def _last_syncs(db: Connection, ids: Sequence[str]) -> dict[str, LastSync]:
         .group_by(syncs.c.workspace_id)
     )
     columns = (syncs.c.id, syncs.c.status, syncs.c.outcome, syncs.c.finished_at)
-    rows = db.execute(sa.select(syncs.c.workspace_id, *columns).where(syncs.c.id.in_(ends)))
+    rows: Any = db.execute(sa.select(syncs.c.workspace_id, *columns).where(syncs.c.id.in_(ends)))
     return {row.workspace_id: record(LastSync, row) for row in rows}
 
 
@@ -224,67 +192,15 @@ def _open_since(db: Connection, ids: Sequence[str]) -> dict[str, datetime]:
     return {workspace_id: since for workspace_id, since in rows}
 
 
-def _brief_columns() -> tuple[Any, ...]:
-    return (
-        versions.c.commit_sha,
-        sa.func.substr(versions.c.message, 1, _SUBJECT).label("message"),
-        versions.c.author,
-        versions.c.published_at,
-    )
-
-
-def _brief(row: Any) -> Brief:
-    return Brief(row.commit_sha, row.message, row.author.get("name") or "", row.published_at)
-
-
 def briefs(db: Connection, workspace_id: str, shas: Iterable[str]) -> dict[str, Brief]:
     """Those of these commits that are versions."""
     wanted = sorted(set(shas))
     rows = db.execute(
-        sa.select(*_brief_columns()).where(
+        sa.select(*brief_columns()).where(
             versions.c.workspace_id == workspace_id, versions.c.commit_sha.in_(wanted)
         )
     )
-    return {row.commit_sha: _brief(row) for row in rows}
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """One version that holds a rollout."""
-
-    brief: Brief
-    content_key: str
-    digest: str | None
-    size: int | None
-    is_failing: bool
-
-
-def rollout_history(
-    db: Connection, workspace_id: str, name: str, *, limit: int, after: str | None
-) -> Page[Held]:
-    """A rollout over time, newest first, as it is assessed now."""
-    query = (
-        sa.select(
-            versions.c.id,
-            *_brief_columns(),
-            rollout_versions.c.content_key,
-            rollout_versions.c.digest,
-            rollout_versions.c.size,
-            _is_failing().label("is_failing"),
-        )
-        .join(rollout_versions, rollout_versions.c.version_id == versions.c.id)
-        .where(versions.c.workspace_id == workspace_id, rollout_versions.c.name == name)
-    )
-    return page_by_id(
-        db,
-        query,
-        versions.c.id,
-        limit=limit,
-        after=after,
-        build=lambda row: Held(
-            _brief(row), row.content_key, row.digest, row.size, bool(row.is_failing)
-        ),
-    )
+    return {row.commit_sha: brief(row) for row in rows}
 
 
 # -- charts ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,17 +25,23 @@ def record[T](cls: type[T], row: Row[Any], **more: Any) -> T:
     """Build a record from a row that has a column of each field's name."""
     values: dict[str, Any] = {}
     mapping = row._mapping
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        if field.name in more:
-            values[field.name] = more[field.name]
+    for name, kind in _plan(cls):  # type: ignore[arg-type]
+        if name in more:
+            values[name] = more[name]
             continue
-        value = mapping[field.name]
+        value = mapping[name]
         if isinstance(value, list):
             value = tuple(value)
-        elif (kind := _ENUMS.get((cls, field.name))) is not None and value is not None:
+        elif kind is not None and value is not None:
             value = kind(value)
-        values[field.name] = value
+        values[name] = value
     return cls(**values)
+
+
+@cache
+def _plan(cls: type) -> tuple[tuple[str, type | None], ...]:
+    """The fields of a record, with the enumeration of those that have one."""
+    return tuple((f.name, _ENUMS.get((cls, f.name))) for f in dataclasses.fields(cls))
 
 
 _ENUMS: dict[tuple[type, str], type] = {

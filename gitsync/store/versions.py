@@ -60,6 +60,12 @@ def is_version(db: Connection, workspace_id: str, sha: str) -> bool:
     return db.execute(query).first() is not None
 
 
+def parents_of(db: Connection, version_id: int) -> list[str]:
+    """The parents of a version's commit."""
+    found = sa.select(versions.c.parents).where(versions.c.id == version_id)
+    return list(db.execute(found).scalar_one())
+
+
 def get_version(db: Connection, workspace_id: str, sha: str) -> Version:
     """The version of a commit; `NotFound` otherwise."""
     found = find_version(db, workspace_id, sha)

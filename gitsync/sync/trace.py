@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from gitsync.git.objects import has_commit, is_ancestor
@@ -22,16 +23,50 @@ from gitsync.sync.objects import is_usable, repository_of
 from gitsync.text import printable
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the rows say of a commit."""
+
+    workspace: Workspace
+    branches: list[Branch]
+    record: CommitRecord | None
+    trace: list[dict[str, Any]]
+
+
+def _seen(db: Connection, workspace_id: str, sha: Sha) -> _Seen:
+    record = commits.find_commit(db, workspace_id, sha)
+    return _Seen(
+        workspaces.get_workspace(db, workspace_id),
+        [b for b in workspaces.list_branches(db, workspace_id) if b.state == "live"],
+        record,
+        _trace(db, workspace_id, record),
+    )
+
+
 def commit_status(instance: Instance, workspace_id: str, sha: Sha) -> dict[str, Any]:
     """The document of `GET commits/{sha}`; JSON values, times as datetimes."""
     with instance.database.read() as db:
-        workspace = workspaces.get_workspace(db, workspace_id)
-        branches = [b for b in workspaces.list_branches(db, workspace_id) if b.state == "live"]
-        record = commits.find_commit(db, workspace_id, sha)
+        seen = _seen(db, workspace_id, sha)
         version = versions.find_version(db, workspace_id, sha)
         rollouts = [] if version is None else versions.rollouts_of(db, version)
         before = _rollouts_before(db, version)
-        trace = _trace(db, workspace_id, record)
+    return {
+        **_story(instance, seen, sha, is_version=version is not None),
+        "rollouts": [_rollout(r, before) for r in rollouts],
+        "findings": [] if version is None else list(version.findings),
+    }
+
+
+def commit_story(instance: Instance, workspace_id: str, sha: Sha) -> dict[str, Any]:
+    """The same without rollouts and findings: as cheap for a workspace of a thousand rollouts."""
+    with instance.database.read() as db:
+        seen = _seen(db, workspace_id, sha)
+        is_version = versions.is_version(db, workspace_id, sha)
+    return _story(instance, seen, sha, is_version=is_version)
+
+
+def _story(instance: Instance, seen: _Seen, sha: Sha, *, is_version: bool) -> dict[str, Any]:
+    workspace, branches, record = seen.workspace, seen.branches, seen.record
     state = CommitState.UNKNOWN if record is None else record.state
     superseded_by = None if record is None else record.superseded_by
     branch = None if record is None else record.branch
@@ -40,9 +75,9 @@ def commit_status(instance: Instance, workspace_id: str, sha: Sha) -> dict[str, 
         tip = _behind(instance, workspace, branches, sha)
         if tip is not None:
             state, superseded_by, branch = CommitState.SUPERSEDED, tip.published_sha, tip.name
-    if version is not None and serving is None and superseded_by is None:
-        seen = next((b for b in branches if b.name == branch), None)
-        superseded_by = None if seen is None else seen.published_sha
+    if is_version and serving is None and superseded_by is None:
+        tip = next((b for b in branches if b.name == branch), None)
+        superseded_by = None if tip is None else tip.published_sha
     shown_branch = serving.name if serving is not None else branch
     return {
         "commit_sha": str(sha),
@@ -52,9 +87,7 @@ def commit_status(instance: Instance, workspace_id: str, sha: Sha) -> dict[str, 
         "superseded_by": superseded_by,
         "reason": _reason(workspace, record, state, serving, superseded_by),
         "sync_id": None if record is None else record.sync_id,
-        "rollouts": [_rollout(r, before) for r in rollouts],
-        "findings": [] if version is None else list(version.findings),
-        "trace": trace,
+        "trace": seen.trace,
     }
 
 

@@ -40,7 +40,7 @@ _MODULES = (
 
 def install(app: FastAPI, instance: Instance) -> None:
     """All pages, and the one reader of events they share."""
-    app.state.feed = live.Feed(instance)
+    app.state.feed = live.Feed(instance, app.state.waits)
     pages = APIRouter()
     for module in _MODULES:
         pages.include_router(module.router)

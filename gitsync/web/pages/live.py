@@ -1,8 +1,10 @@
 """`/live`: the events of a page, as they happen.
 
-All open pages share one reader: each commit costs one look at the events, however many people
-watch. Promise: a page that comes back with `Last-Event-ID` gets every event it missed, in order,
-or `reset` if some of them are gone for good.
+All open pages share one reader: each commit costs one look at the events and one text per event,
+however many people watch, and they are woken a few at a time, so that other requests pass between.
+
+Promise: a page that comes back with `Last-Event-ID` gets every event it missed, in order, or
+`reset` if some of them are gone for good.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
-from sse_starlette import EventSourceResponse
+from fastapi.responses import StreamingResponse
 
 from gitsync.errors import GitSyncError, InvalidInput, NotFound
 from gitsync.instance import Instance
@@ -34,26 +37,50 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 ROUND_S = 15.0
 KEPT = 1000
 STREAMS = 60  # of one person at once
+PAUSE_S = 0.1  # what comes in this time after news is told together
+GROUP = 5  # pages woken at once
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """An event and its text on the wire."""
+
+    id: int
+    workspace_id: str | None
+    type: str
+    text: bytes
+
+    @classmethod
+    def of(cls, event: Event) -> News:
+        """Made once for all pages."""
+        data = json.dumps(wire.event_json(event))
+        return cls(event.id, event.workspace_id, event.type, _message(data, id=event.id))
+
+
+def _message(data: str, *, id: int, event: str | None = None) -> bytes:
+    head = "" if event is None else f"event: {event}\n"
+    return f"{head}id: {id}\ndata: {data}\n\n".encode()
 
 
 class Feed:
     """The newest events, read once for all pages of this process."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, closing: Waits) -> None:
         self._instance = instance
-        self._kept: deque[Event] = deque(maxlen=KEPT)
+        self._closing = closing
+        self._kept: deque[News] = deque(maxlen=KEPT)
         self._start = 0  # every event after this id is in `_kept`
         self._last = 0
-        self._changed = asyncio.Event()
+        self._waiting: set[asyncio.Event] = set()
         self._reader: asyncio.Task[None] | None = None
         self._watchers = 0
         self.waits = Waits(most=STREAMS)
 
-    def after(self, last: int) -> list[Event] | None:
+    def after(self, last: int) -> list[News] | None:
         """Events after an id; None if they must be read from the store."""
         if self._reader is None or not self._start <= last <= self._last:
             return None
-        return [event for event in self._kept if event.id > last] if last < self._last else []
+        return [news for news in self._kept if news.id > last] if last < self._last else []
 
     async def enter(self) -> None:
         """One more page watches."""
@@ -73,33 +100,53 @@ class Feed:
             self._reader = None
 
     @property
+    def is_closing(self) -> bool:
+        """True once the server stops."""
+        return self._closing.is_closed
+
     def ticket(self) -> asyncio.Event:
         """Set as soon as there is something new; take it before looking."""
-        return self._changed
+        made = asyncio.Event()
+        self._waiting.add(made)
+        return made
+
+    def forget(self, ticket: asyncio.Event) -> None:
+        """The ticket is not waited for any more."""
+        self._waiting.discard(ticket)
 
     def _newest(self) -> int:
         with self._instance.database.read() as db:
             return events.last_event_id(db)
 
-    def _more(self) -> list[Event] | None:
+    def _more(self) -> list[News] | None:
         with self._instance.database.read() as db:
-            return events.events_after(db, self._last, workspaces=None, limit=KEPT // 2) or None
+            found = events.events_after(db, self._last, workspaces=None, limit=KEPT // 2)
+        return [News.of(event) for event in found] or ([] if self._closing.is_closed else None)
 
     async def _read(self) -> None:
-        while True:
+        while not self._closing.is_closed:
             try:
                 found = await self._instance.signals.wait_for(self._more, seconds=ROUND_S)
             except DatabaseFailed:
                 log.exception("events of pages cannot be read")
                 await asyncio.sleep(1)
                 continue
-            for event in found or ():
+            for news in found or ():
                 if len(self._kept) == KEPT:
                     self._start = self._kept[0].id
-                self._kept.append(event)
-                self._last = event.id
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
+                self._kept.append(news)
+                self._last = news.id
+            if found is not None:
+                await self._wake()
+                await asyncio.sleep(PAUSE_S)
+        await self._wake()
+
+    async def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for number, ticket in enumerate(waiting, 1):
+            ticket.set()
+            if number % GROUP == 0:
+                await asyncio.sleep(0.001)
 
 
 def _scope(instance: Instance, viewer: Session, workspace: str | None) -> frozenset[str] | None:
@@ -112,13 +159,14 @@ def _scope(instance: Instance, viewer: Session, workspace: str | None) -> frozen
         return glance.member_of(db, viewer.user.id)
 
 
-def _from_store(instance: Instance, after: int) -> tuple[list[Event], int | None]:
+def _from_store(instance: Instance, after: int) -> tuple[list[News], int | None]:
     """Events after an id; the newest id instead if some of them are gone."""
     with instance.database.read() as db:
         first, last = events.first_event_id(db), events.last_event_id(db)
         if after > last or (first > 0 and after < first - 1):
             return [], last
-        return events.events_after(db, after, workspaces=None, limit=KEPT), None
+        found = events.events_after(db, after, workspaces=None, limit=KEPT)
+    return [News.of(event) for event in found], None
 
 
 @router.get("/live")
@@ -128,7 +176,7 @@ async def live(
     viewer: SessionDep,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     workspace: Annotated[str | None, Query(max_length=60)] = None,
-) -> EventSourceResponse:
+) -> StreamingResponse:
     """Events after `Last-Event-ID`, or after `after`."""
     resumed = request.headers.get("last-event-id")
     if resumed:
@@ -137,50 +185,53 @@ async def live(
         after = int(resumed)
     scope = await anyio.to_thread.run_sync(_scope, instance, viewer, workspace)
     feed: Feed = request.app.state.feed
-    feed.waits.enter(viewer.user.id)
-    return EventSourceResponse(
-        _stream(request, instance, feed, viewer, scope, workspace, after),
-        ping=15,
-        send_timeout=30,
+    feed.waits.enter(viewer.user.id)  # or the answer says that there are too many
+    feed.waits.leave(viewer.user.id)
+    return StreamingResponse(
+        _stream(instance, feed, viewer, scope, workspace, after),
+        media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
 async def _stream(
-    request: Request,
     instance: Instance,
     feed: Feed,
     viewer: Session,
     scope: frozenset[str] | None,
     workspace: str | None,
     after: int,
-) -> AsyncIterator[dict[str, Any]]:
+) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     checked = loop.time()
-    waits: Waits = request.app.state.waits
+    feed.waits.enter(viewer.user.id)
     try:
         await feed.enter()
-        yield {"comment": "open", "retry": 500}
-        while not waits.is_closed:
-            ticket = feed.ticket
-            found = feed.after(after)
-            if found is None:
+        yield b"retry: 500\n: open\n\n"
+        while not feed.is_closing:
+            ticket = feed.ticket()
+            known = feed.after(after)
+            found = known or []
+            if known is None:
                 found, newest = await anyio.to_thread.run_sync(_from_store, instance, after)
                 if newest is not None:
                     after = newest
-                    told = json.dumps({"last_id": after})
-                    yield {"event": "reset", "id": str(after), "data": told}
-            for event in found:
-                after = event.id
-                if event.type == "workspace.created" and scope is not None and workspace is None:
-                    scope = await anyio.to_thread.run_sync(_still, instance, viewer, None)
-                if scope is None or event.workspace_id in scope:
-                    yield {"id": str(event.id), "data": json.dumps(wire.event_json(event))}
-            with suppress(TimeoutError):
-                await asyncio.wait_for(ticket.wait(), 0 if found else ROUND_S)
+                    yield _message(json.dumps({"last_id": after}), id=after, event="reset")
+            made = {news.type for news in found} & {"workspace.created"}
+            if made and scope is not None and workspace is None:
+                scope = await anyio.to_thread.run_sync(_still, instance, viewer, None)
+            ours = [n.text for n in found if scope is None or n.workspace_id in scope]
+            after = found[-1].id if found else after
+            if ours:
+                yield b"".join(ours)
+            if not found:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ticket.wait(), ROUND_S)
+            feed.forget(ticket)
             if loop.time() - checked >= ROUND_S:
                 checked = loop.time()
                 scope = await anyio.to_thread.run_sync(_still, instance, viewer, workspace)
+                yield b": still here\n\n"
     except GitSyncError as e:  # signed out, or no member any more: the page learns it when it asks
         log.info("page stream ended user=%s code=%s", viewer.user.id, e.code)
     finally:

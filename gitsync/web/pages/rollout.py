@@ -14,9 +14,8 @@ from gitsync.git.objects import open_commit
 from gitsync.instance import Instance
 from gitsync.model import Sha
 from gitsync.records import Workspace
-from gitsync.store import events, glance
+from gitsync.store import events, holdings
 from gitsync.sync.objects import is_usable, repository_of
-from gitsync.text import printable
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import PageRoute, ReaderRoom
 from gitsync.web.pages.excerpt import explained
@@ -41,20 +40,15 @@ def show(
     workspace = room.workspace
     with instance.database.read() as db:
         last = events.last_event_id(db)
-        held = glance.rollout_history(
+        held = holdings.rollout_history(
             db, workspace.id, name, limit=window.limit, after=window.after
         )
     if not held.total_count:
         raise NotFound(f"No version has a rollout {name!r}.")
     try:
-        served = [
-            r
-            for r in catalogue.rollouts(instance, workspace.id, branch=branch)
-            if r["name"] == printable(name)
-        ]
+        current = catalogue.served_rollout(instance, workspace.id, name, branch=branch)
     except NotFound:
-        served = []
-    current = served[0] if served else None
+        current = None
     findings = [f for e in current["entrypoints"] for f in e["findings"]] if current else []
     sha = None if current is None else Sha(current["commit_sha"])
     return page(
@@ -76,7 +70,7 @@ def show(
     )
 
 
-def _changes(items: tuple[glance.Held, ...]) -> list[bool]:
+def _changes(items: tuple[holdings.Held, ...]) -> list[bool]:
     """For each version: did the rollout change with it? Of the oldest shown nobody knows."""
     keys = [held.content_key for held in items]
     return [*(one != two for one, two in pairwise(keys)), True]

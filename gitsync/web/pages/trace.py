@@ -11,19 +11,20 @@ from gitsync.errors import GitSyncError
 from gitsync.git.objects import read_commit
 from gitsync.instance import Instance
 from gitsync.model import Sha
-from gitsync.records import CommitState, Sync, Workspace
-from gitsync.store import events, syncs
+from gitsync.records import CommitState, Sync, VersionHead, Workspace
+from gitsync.store import Connection, events, heads, holdings, syncs, versions
 from gitsync.sync.objects import is_usable, repository_of
-from gitsync.sync.trace import commit_status
+from gitsync.sync.trace import commit_story, verdict_of
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import PageRoute, ReaderRoom
 from gitsync.web.pages.excerpt import explained
 from gitsync.web.pages.render import page
-from gitsync.web.pages.workspace import live_link
+from gitsync.web.pages.workspace import Start, live_link
 from gitsync.web.query import ShaDep
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
+PIECE, MOST_FINDINGS = 50, 100
 _STEPS = {
     "look": "Asked the remote for its branches.",
     "fetch": "Took the new objects.",
@@ -36,13 +37,22 @@ _STEPS = {
 
 
 @router.get("/workspaces/{workspace_id}/commits/{sha}")
-def commit(sha: ShaDep, room: ReaderRoom, request: Request, instance: InstanceDep) -> Response:
+def commit(
+    sha: ShaDep, room: ReaderRoom, request: Request, instance: InstanceDep, start: Start = 0
+) -> Response:
     """Delivery, look, fetch, check, publish: what happened when; the findings with their source."""
     with instance.database.read() as db:
         last = events.last_event_id(db)
-    found = commit_status(instance, room.workspace.id, sha)
+        head = heads.find_head(db, room.workspace.id, sha)
+        rollouts = [] if head is None else _rollouts(db, head, sha, start)
+        total = 0 if head is None else holdings.count_rollouts(db, head)
+        findings = (
+            []
+            if head is None
+            else [*head.findings, *holdings.inner_findings(db, head, limit=MOST_FINDINGS)]
+        )
+    found = commit_story(instance, room.workspace.id, sha)
     sync = _sync(instance, room.workspace, found["sync_id"])
-    findings = [*found["findings"], *(f for r in found["rollouts"] for f in r["findings"])]
     if not findings and sync is not None and found["state"] == CommitState.REFUSED.value:
         findings = list(sync.findings)
     shown = explained(instance, room.workspace, sha, findings)
@@ -57,12 +67,36 @@ def commit(sha: ShaDep, room: ReaderRoom, request: Request, instance: InstanceDe
         last=last,
         sha=str(sha),
         commit=found,
+        rollouts=rollouts,
+        total=total,
+        start=start,
+        next=start + PIECE if start + len(rollouts) < total else None,
         about=_about(instance, room.workspace, sha),
         sync=sync,
         steps=_steps(found, sync),
         blocking=[s for s in shown if s.finding["severity"] in ("error", "unresolved")],
         advice=[s for s in shown if s.finding["severity"] not in ("error", "unresolved")],
     )
+
+
+def _rollouts(db: Connection, head: VersionHead, sha: Sha, start: int) -> list[dict[str, Any]]:
+    """A piece of the commit's rollouts, the worst first; `changed` against its first parent."""
+    found = holdings.worst_rollouts(db, head, limit=PIECE, offset=start)
+    parents = versions.parents_of(db, head.id)
+    before = (
+        holdings.content_keys(db, head.workspace_id, parents[0], [r.name for r in found])
+        if parents
+        else {}
+    )
+    return [
+        {
+            "name": r.name,
+            "verdict": verdict_of(r),
+            "digest": r.digest,
+            "changed": before.get(r.name) != r.content_key,
+        }
+        for r in found
+    ]
 
 
 def _sync(instance: Instance, workspace: Workspace, sync_id: int | None) -> Sync | None:

@@ -12,12 +12,13 @@ from fastapi.responses import RedirectResponse, Response
 from gitsync import catalogue, resolve
 from gitsync.errors import InvalidInput
 from gitsync.model import Sha
-from gitsync.store import events, glance, versions
+from gitsync.store import events, glance, holdings, versions
+from gitsync.sync.moves import short
 from gitsync.web.api import artifacts
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import MemberRoom, PageRoute, ReaderRoom, back_to, notice_of
 from gitsync.web.pages.render import page, path_to
-from gitsync.web.pages.workspace import BranchQuery, live_link
+from gitsync.web.pages.workspace import PIECE, BranchQuery, Start, live_link
 from gitsync.web.query import ShaDep, WindowDep
 from gitsync.web.session import FormDep
 
@@ -25,6 +26,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 _PIN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 _DAYS = {"": None, "30": 30, "90": 90, "365": 365}
 COMPARABLE = 50  # versions offered for a comparison
+SHOWN_CONFIGS = 60
 
 
 @router.get("/workspaces/{workspace_id}/versions")
@@ -39,10 +41,10 @@ def list_versions(
     ref = resolve.full_ref(branch) if branch else None
     with instance.database.read() as db:
         last = events.last_event_id(db)
-        found = versions.list_versions(
+        found = holdings.version_lines(
             db, room.workspace.id, limit=window.limit, after=window.after, branch=ref
         )
-        seen = versions.branches_seen(db, [version.id for version in found.items])
+        seen = versions.branches_seen(db, [line.id for line in found.items])
         branches = glance.watched(db, room.workspace.id)
     return page(
         request,
@@ -54,7 +56,7 @@ def list_versions(
         live=live_link(room),
         last=last,
         found=found,
-        items=[catalogue.version_json(v, seen.get(v.id, [])) for v in found.items],
+        seen={key: [short(name) for name in names] for key, names in seen.items()},
         tips={b.published_sha for b in branches},
         branches=branches,
         branch=branch,
@@ -62,11 +64,17 @@ def list_versions(
 
 
 @router.get("/workspaces/{workspace_id}/versions/{sha}")
-def show(sha: ShaDep, room: ReaderRoom, request: Request, instance: InstanceDep) -> Response:
-    """Everything of a version."""
-    found = catalogue.manifest(instance, room.workspace.id, sha)
+def show(
+    sha: ShaDep, room: ReaderRoom, request: Request, instance: InstanceDep, start: Start = 0
+) -> Response:
+    """What a version holds, how it is kept, and how it differs from others."""
     with instance.database.read() as db:
-        others = versions.list_versions(db, room.workspace.id, limit=COMPARABLE, after=None)
+        version = versions.get_version(db, room.workspace.id, sha)
+        seen = versions.branches_seen(db, [version.id]).get(version.id, [])
+        pins = versions.pins_of(db, version.id)
+        rollouts = holdings.worst_rollouts(db, version, limit=PIECE, offset=start)
+        total = holdings.count_rollouts(db, version)
+        others = holdings.version_lines(db, room.workspace.id, limit=COMPARABLE, after=None)
         branches = glance.watched(db, room.workspace.id)
     return page(
         request,
@@ -75,7 +83,15 @@ def show(sha: ShaDep, room: ReaderRoom, request: Request, instance: InstanceDep)
         room=room,
         ws=room.workspace,
         tab="versions",
-        version_of=found,
+        version_of=catalogue.version_json(version, seen),
+        rollouts=[catalogue.rollout_json(rollout) for rollout in rollouts],
+        total=total,
+        start=start,
+        next=start + PIECE if start + len(rollouts) < total else None,
+        configs=version.configs[:SHOWN_CONFIGS],
+        more_configs=max(0, len(version.configs) - SHOWN_CONFIGS),
+        skills=version.skills,
+        pins=pins,
         sha=str(sha),
         others=[v for v in others.items if v.commit_sha != sha],
         serving=[b for b in branches if b.published_sha == sha],

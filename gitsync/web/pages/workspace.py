@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from gitsync import catalogue
-from gitsync.errors import GitSyncError, NotFound
+from gitsync.errors import GitSyncError
 from gitsync.git.objects import ObjectStore, read_commit
 from gitsync.instance import Instance
 from gitsync.records import Sync, Workspace
 from gitsync.store import events, glance, syncs
+from gitsync.store.holdings import Brief
 from gitsync.sync import triggers
 from gitsync.sync.objects import is_usable, repository_of
 from gitsync.web import wire
@@ -27,8 +28,8 @@ from gitsync.web.session import FormDep
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 BranchQuery = Annotated[str | None, Query(max_length=1000)]
-SHOWN_ROLLOUTS, SHOWN_SYNCS, IN_CHART = 30, 10, 60
-_WORST_FIRST = {"error": 0, "unresolvable": 1, "ok": 2}
+SHOWN_ROLLOUTS, SHOWN_SYNCS, IN_CHART, PIECE = 30, 10, 60, 100
+Start = Annotated[int, Query(ge=0, le=10**6, description="How many are before these.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class SyncRow:
     sync: Sync
     branch: str | None
     sha: str | None
-    brief: glance.Brief | None
+    brief: Brief | None
     others: int
     ms: float | None
 
@@ -68,9 +69,7 @@ def sync_rows(instance: Instance, workspace: Workspace, found: Iterable[Sync]) -
     ]
 
 
-def _unpublished(
-    instance: Instance, workspace: Workspace, shas: set[str]
-) -> dict[str, glance.Brief]:
+def _unpublished(instance: Instance, workspace: Workspace, shas: set[str]) -> dict[str, Brief]:
     path = repository_of(instance, workspace)
     if not shas or not is_usable(path):
         return {}
@@ -80,7 +79,7 @@ def _unpublished(
             commit = read_commit(path, sha, store=store)
         except GitSyncError:
             continue
-        found[sha] = glance.Brief(sha, commit.message[:400], commit.author.name, instance.now())
+        found[sha] = Brief(sha, commit.message[:400], commit.author.name, instance.now())
     return found
 
 
@@ -100,7 +99,9 @@ def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Respo
         recent = syncs.list_syncs(db, workspace.id, limit=SHOWN_SYNCS, after=None)
         durations = glance.sync_points(db, workspace.id, limit=IN_CHART)
         pushes = glance.push_points(db, workspace.id, limit=IN_CHART)
-    rollouts = _sorted(catalogue.rollouts(instance, workspace.id, branch=None))
+    rollouts, _ = catalogue.worst_rollouts(
+        instance, workspace.id, branch=None, limit=SHOWN_ROLLOUTS, offset=0
+    )
     return page(
         request,
         "workspace.html",
@@ -113,8 +114,8 @@ def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Respo
         branches=branches,
         served=glance.served_branch(workspace, branches),
         health=health,
-        rollouts=rollouts[:SHOWN_ROLLOUTS],
-        more_rollouts=max(0, len(rollouts) - SHOWN_ROLLOUTS),
+        rollouts=rollouts,
+        more_rollouts=max(0, health.rollouts - len(rollouts)),
         recent=recent,
         rows=sync_rows(instance, workspace, recent.items),
         durations=charts.sync_bars(durations),
@@ -125,23 +126,21 @@ def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Respo
     )
 
 
-def _sorted(rollouts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that cannot run first."""
-    return sorted(rollouts, key=lambda r: (_WORST_FIRST.get(r["verdict"], 9), r["name"]))
-
-
 @router.get("/workspaces/{workspace_id}/rollouts")
 def rollouts(
-    room: ReaderRoom, request: Request, instance: InstanceDep, branch: BranchQuery = None
+    room: ReaderRoom,
+    request: Request,
+    instance: InstanceDep,
+    branch: BranchQuery = None,
+    start: Start = 0,
 ) -> Response:
-    """Every rollout a branch serves."""
+    """The rollouts a branch serves, those that cannot run first."""
     with instance.database.read() as db:
         last = events.last_event_id(db)
         branches = glance.watched(db, room.workspace.id)
-    try:
-        found = _sorted(catalogue.rollouts(instance, room.workspace.id, branch=branch))
-    except NotFound:
-        found = []
+    found, total = catalogue.worst_rollouts(
+        instance, room.workspace.id, branch=branch, limit=PIECE, offset=start
+    )
     served = glance.served_branch(room.workspace, branches)
     return page(
         request,
@@ -155,6 +154,9 @@ def rollouts(
         branches=branches,
         branch=branch or (None if served is None else wire.branch_json(served)["name"]),
         rollouts=found,
+        total=total,
+        start=start,
+        next=start + PIECE if start + len(found) < total else None,
     )
 
 
