@@ -22,7 +22,19 @@ from gitsync import __version__
 from gitsync.errors import GitSyncError, NotSupported
 from gitsync.instance import MIB, Instance
 from gitsync.store import DatabaseFailed, RowExists
-from gitsync.web import answers, api, cli_api, device, health, hooks, login, pages, session, uploads
+from gitsync.web import (
+    answers,
+    api,
+    cli_api,
+    device,
+    health,
+    hooks,
+    login,
+    pages,
+    security,
+    session,
+    uploads,
+)
 from gitsync.web.auth import Waits
 from gitsync.web.cli_api.scope import WholeSegments
 from gitsync.web.githost import GitHost
@@ -61,6 +73,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
     app.include_router(health.router)
     app.include_router(login.router)
     app.include_router(device.router)
+    app.include_router(security.router)
     app.include_router(uploads.router)
     app.mount("/git", _WholePath(app.state.git_host))
 

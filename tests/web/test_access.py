@@ -211,6 +211,9 @@ OPEN = {
     ("POST", "/signout"): 401,  # tokens open no pages
     ("GET", "/device"): 401,
     ("POST", "/device"): 401,
+    ("GET", "/account/security"): 401,
+    ("POST", "/account/password"): 401,
+    ("POST", "/account/sessions/end"): 401,
     ("POST", "/hooks/{provider}/{workspace_id}"): 401,
     ("PUT", "/uploads/{signed}"): 403,  # the link itself is the proof
     ("GET", "/downloads/{signed}"): 403,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import httpx
@@ -255,3 +256,46 @@ def test_live_parts_of_a_page_are_told_to_sign_in(browser):
 def test_what_is_no_form_is_refused_with_a_page(browser, kind, body):
     answer = browser.http.post("/signin", content=body, headers={"Content-Type": kind})
     assert answer.status_code == 400 and "<h1>" in answer.text
+
+
+def test_a_password_is_set_in_the_browser(live, browser, person):
+    page = "/account/security"
+    browser.sign_in(link(live, person[0]))
+    assert "Set a password" in browser.get(page).text
+
+    def send(**fields: str):
+        return browser.send("/account/password", form_of=page, **fields)
+
+    differ = send(password=PASSWORD, again=PASSWORD + "!")
+    assert differ.status_code == 400 and "differ" in differ.text
+    assert send(password="short", again="short").status_code == 400
+    done = send(password=PASSWORD, again=PASSWORD)
+    assert (done.status_code, done.headers["location"]) == (303, f"{page}?done=password")
+    assert is_signed_in(browser) and "Replace the password" in browser.get(page).text
+    refused = send(password=PASSWORD + "!", again=PASSWORD + "!", current="wrong")
+    assert refused.status_code == 403 and "Nothing was changed" in refused.text
+    assert send(password=PASSWORD + "!", again=PASSWORD + "!", current=PASSWORD).is_redirect
+
+
+def test_another_browser_is_signed_out_from_here(live, browser, person):
+    browser.sign_in(link(live, person[0]))
+    with Browser(live.url) as other:
+        other.http.headers["User-Agent"] = "<i>other</i>"
+        other.sign_in(link(live, person[0]))
+        page = browser.get("/account/security").text
+        assert page.count("(this one)") == 1 and "&lt;i&gt;other" in page
+        ids = set(re.findall(r'name="session" value="(se_\w+)"', page))
+        assert len(ids) == 2
+        before = {row: page.partition(row)[0].rpartition("<tr>")[2] for row in ids}
+        (foreign,) = [row for row, text in before.items() if "(this one)" not in text]
+        where = {"form_of": "/account/security", "session": foreign}
+        assert browser.send("/account/sessions/end", **where).status_code == 303
+        assert not is_signed_in(other) and is_signed_in(browser)
+    live._count += 1
+    user, _ = live.user(f"stranger-{live._count}@example.com")
+    with Browser(live.url) as stranger:
+        stranger.sign_in(link(live, user))
+        for session_id in ids:
+            where["session"] = session_id
+            assert stranger.send("/account/sessions/end", **where).status_code == 404
+    assert is_signed_in(browser)
