@@ -54,6 +54,7 @@ class JobBroken(GitSyncError):
     """A change ended in an exception that nobody foresaw."""
 
     code = "INTERNAL"
+    transient = True
 
 
 class BranchTaken(Conflict):

@@ -121,6 +121,7 @@ PARTS: dict[str, Callable[[Path, int], str]] = {
         "tests/crash/test_points.py",
         "tests/crash/test_embedded.py",
         "tests/crash/test_recovery.py",
+        "tests/crash/test_apply.py",
         "tests/crash/test_order.py",
     ),
     "stories": _pytest("tests/stories/test_sync_story.py"),
