@@ -302,8 +302,7 @@ def _end(
 def stop(instance: Instance, run: Run, *, by: User) -> Run:
     """End a run because a person says so; its executor is told at its next heartbeat."""
     with instance.database.write() as db:
-        current = runs.get_run(db, run.id)
-        stopped = None
+        current, stopped = runs.lock_run(db, run.id), None
         if not current.state.is_over:
             stopped = _end(db, instance, current, RunState.STOPPED, stopped_by=by.id)
         if stopped is None:

@@ -153,14 +153,14 @@ def release(db: Connection, run: Run) -> None:
 
 
 def is_lost(db: Connection, run: Run) -> bool:
-    """True if the executor of this claim is still silent."""
+    """True if the executor of this claim is still silent, and stays so in this transaction."""
     query = sa.select(runs.c.number).where(
         runs.c.number == run.number,
         runs.c.state == _RUNNING,
         runs.c.claim_id == run.claim_id,
         runs.c.lease_expires_at <= clock(),
     )
-    return db.execute(query).first() is not None
+    return db.execute(query.with_for_update()).first() is not None
 
 
 def lost(db: Connection, *, limit: int = 50) -> list[Run]:

@@ -115,15 +115,35 @@ def put_samples(
     db: Connection, run: Run, samples: Sequence[dict[str, Any]], *, now: datetime
 ) -> None:
     """Results by row and try; a later one of the same place replaces the earlier one."""
-    for sample in samples:
-        place = (
-            run_samples.c.run_number == run.number,
-            run_samples.c.row_index == sample["row_index"],
-            run_samples.c.run_index == sample["run_index"],
+    latest = {(sample["row_index"], sample["run_index"]): sample for sample in samples}
+    rows = sorted({row for row, _ in latest})
+    known: set[tuple[int, int]] = set()
+    for start in range(0, len(rows), _CHUNK):
+        found = db.execute(
+            sa.select(run_samples.c.row_index, run_samples.c.run_index).where(
+                run_samples.c.run_number == run.number,
+                run_samples.c.row_index.in_(rows[start : start + _CHUNK]),
+            )
         )
-        values = sample | {"attempt": run.attempt, "recorded_at": now}
-        if db.execute(run_samples.update().where(*place).values(**values)).rowcount == 0:
-            db.execute(run_samples.insert().values(run_number=run.number, **values))
+        known |= {(row.row_index, row.run_index) for row in found}
+    noted = {"attempt": run.attempt, "recorded_at": now}
+    for place in known & latest.keys():
+        db.execute(
+            run_samples.update()
+            .where(
+                run_samples.c.run_number == run.number,
+                run_samples.c.row_index == place[0],
+                run_samples.c.run_index == place[1],
+            )
+            .values(**latest[place], **noted)
+        )
+    fresh = [
+        {"run_number": run.number, **sample, **noted}
+        for place, sample in latest.items()
+        if place not in known
+    ]
+    if fresh:
+        db.execute(run_samples.insert(), fresh)
 
 
 def progress(db: Connection, run: Run, *, threshold: float) -> dict[str, Any]:

@@ -103,6 +103,12 @@ def get_run(db: Connection, run_id: str) -> Run:
     return record(Run, row)
 
 
+def lock_run(db: Connection, run_id: str) -> Run:
+    """The same, and nobody else changes the run before this write transaction ends."""
+    db.execute(sa.select(runs.c.number).where(runs.c.id == run_id).with_for_update())
+    return get_run(db, run_id)
+
+
 def find_run(
     db: Connection, workspace_id: str, ref: str, *, kind: RunKind | None = None
 ) -> Run | None:

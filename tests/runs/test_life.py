@@ -348,3 +348,17 @@ def test_a_version_is_kept_while_a_run_needs_it(team):
     assert leases() == 1
     executor.finish(claim, [])
     assert leases() == 0
+
+
+def test_samples_of_one_request_may_repeat_a_place_and_the_last_counts(team):
+    run = team.submit()
+    executor = team.executor()
+    claim = executor.claim()
+    samples = [{"row_index": n % 3, "run_index": n % 2, "reward": n} for n in range(12)]
+    assert executor.say(claim, "samples", samples=samples)["samples"] == 6
+    assert executor.say(claim, "samples", samples=samples[:1])["samples"] == 6
+    found = team.live.get(f"{team.path}/runs/{run['name']}/samples")["items"]
+    rewards = {(s["row_index"], s["run_index"]): s["reward"] for s in found}
+    assert rewards == {(0, 0): 0, (1, 1): 7, (2, 0): 8, (0, 1): 9, (1, 0): 10, (2, 1): 11}
+    metrics = team.got(f"eval-runs/{run['name']}/metrics")
+    assert [point["k"] for point in metrics["pass_at_k"]] == [1, 2]

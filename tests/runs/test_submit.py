@@ -173,6 +173,7 @@ def test_equal_submits_at_once_are_runs_of_their_own(team):
     assert len({run["name"] for run in found}) == len({run["id"] for run in found}) == 8
 
 
+@pytest.mark.slow
 def test_a_submit_during_a_sync_gets_one_consistent_version(live):
     own = make_team(live)
     digests = {}
