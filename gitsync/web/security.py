@@ -26,6 +26,33 @@ _DONE = {
 }
 
 
+# the first that is named counts: browsers name those they descend from too
+_PROGRAMS = (
+    ("Edg", "Edge"),
+    ("OPR", "Opera"),
+    ("Firefox", "Firefox"),
+    ("Chrome", "Chrome"),
+    ("Safari", "Safari"),
+)
+_SYSTEMS = (
+    ("Windows", "Windows"),
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+
+
+def browser_name(agent: str) -> str:
+    """`Firefox on Linux` for what a browser says of itself; unknown ones as they say it."""
+    program = next((name for mark, name in _PROGRAMS if mark in agent), None)
+    system = next((name for mark, name in _SYSTEMS if mark in agent), None)
+    if program is None:
+        return agent[:60] or "Unknown browser"
+    return program if system is None else f"{program} on {system}"
+
+
 def _page(
     request: Request, instance: Instance, viewer: Session, *, status: int = 200, **more: Any
 ) -> Response:
@@ -38,7 +65,7 @@ def _page(
         "security.html",
         viewer=viewer,
         status=status,
-        sessions=found,
+        sessions=[(session, browser_name(session.agent)) for session in found],
         has_password=has_password,
         **values,
     )

@@ -10,6 +10,7 @@ import pytest
 
 from gitsync.store import sessions
 from gitsync.web import rates
+from gitsync.web.security import browser_name
 from gitsync.web.session import safe_next
 from tests.cli.kit import gitsync
 from tests.live import live_server
@@ -299,3 +300,21 @@ def test_another_browser_is_signed_out_from_here(live, browser, person):
             where["session"] = session_id
             assert stranger.send("/account/sessions/end", **where).status_code == 404
     assert is_signed_in(browser)
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (
+            "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+            "Firefox on Linux",
+        ),
+        ("Mozilla/5.0 (Macintosh; Intel Mac OS X 15) … Version/19 Safari/605.1", "Safari on macOS"),
+        ("Mozilla/5.0 (Windows NT 10.0) … Chrome/150.0 Safari/537.36 Edg/150.0", "Edge on Windows"),
+        ("Mozilla/5.0 (Linux; Android 16) … Chrome/150.0 Safari/537.36", "Chrome on Android"),
+        ("curl/8", "curl/8"),
+        ("", "Unknown browser"),
+    ],
+)
+def test_browsers_are_called_as_people_call_them(agent, name):
+    assert browser_name(agent) == name
