@@ -53,3 +53,37 @@ def test_a_check_imports_no_third_party_package() -> None:
         "assert not {'osmosis_ai', 'uvicorn', 'numpy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_rules_are_found_under_the_names_that_imports_give() -> None:
+    """`functools.reduce` is `_functools.reduce`: a rule under the first name would never apply."""
+    from gitsync.check.python import (
+        attributes,
+        builtin_functions,
+        dynamic,
+        iterables,
+        library,
+        standard,
+    )
+
+    known = facts()
+    rules = {
+        *standard.RULES,
+        *iterables.RULES,
+        *builtin_functions.RULES,
+        *dynamic.FRAME_CALLS,
+        *library._IDENTITY,
+        *library._SHOWN_ONLY,
+        *attributes.SPECIAL,
+    }
+    lost = []
+    for path in sorted(rules):
+        module, _, name = path.rpartition(".")
+        found = known.export(module, name) if name in _names(known, module) else None
+        if found is not None and found[1] != path and found[1] not in rules:
+            lost.append(f"{path} is {found[1]}")
+    assert lost == []
+
+
+def _names(known, module: str) -> dict[str, str]:
+    return known.modules.get(module, {}).get("names", {})

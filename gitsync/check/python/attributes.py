@@ -52,6 +52,7 @@ SPECIAL: dict[str, Value] = {
     "sys.flags.optimize": Const(0),
     "sys.maxsize": Const(2**63 - 1),
 }
+TYPE_ALIAS = "type alias"  # the path of what a `type` statement binds
 _HOLDS_COMPONENT = frozenset({"workflow", "grader", "agent", "workflow_cls", "grader_cls"})
 
 
@@ -116,6 +117,8 @@ def _of_opaque(m: Machine, frame: Frame, owner: Opaque, name: str, node: ast.AST
         return m.concrete(kept)
     if owner.carries or f"carries:{owner.path}" in m.space(REGISTRY).values:
         return m.unknown(frame, node, "an object that was given a component class hands it out")
+    if owner.path == TYPE_ALIAS and name == "__value__":
+        return m.unknown(frame, node, "the value of a type alias is worked out late")
     if name in _HOLDS_COMPONENT and owner.path.startswith("osmosis_ai."):
         return m.unknown(frame, node, "the backend hands out a component class")
     m.may_raise(m.place(frame, node))
@@ -181,7 +184,7 @@ def of_module(
     if obj.taint is not None:
         return obj.taint
     if name == "__class__":
-        return Ext("types.ModuleType", "c")
+        return Ext("builtins.module", "c")
     hook = obj.values.get("__getattr__")
     if hook is not None:
         return calls.call(m, frame, m.concrete(hook), [Const(name)], {}, node)

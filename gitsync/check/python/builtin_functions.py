@@ -282,21 +282,21 @@ RULES: dict[str, Rule] = {
     "builtins.quit": _exit,
     "builtins.exit": _exit,
     "sys.exit": _exit,
-    "os._exit": _exit,
-    "os.abort": _exit,
-    "os.execv": _exit,
-    "os.execve": _exit,
+    "posix._exit": _exit,
+    "posix.abort": _exit,
+    "posix.execv": _exit,
+    "posix.execve": _exit,
     "os.execvp": _exit,
     "os.execvpe": _exit,
     "os.execl": _exit,
     "pathlib.Path": _path,
     "pathlib.PurePath": _path,
     "pathlib.PosixPath": _path,
-    "os.fspath": _str,
+    "posix.fspath": _str,
     **{
         f"{module}.{name}": _os_path(name)
         for module in ("os.path", "posixpath")
         for name in ("join", "abspath", "realpath", "normpath", "dirname", "basename", "splitext")
     },
-    "operator.getitem": lambda m, f, a, k, n: subscripts.item(m, f, a[0], a[1], n),
+    "_operator.getitem": lambda m, f, a, k, n: subscripts.item(m, f, a[0], a[1], n),
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import (
+    cached,
     classes,
+    definitions,
     dynamic,
     expressions,
     instances,
@@ -130,7 +132,9 @@ def call(
                     rest=rest,
                     kwrest=kwrest,
                 )
-            if classes.has_opaque_base(m, obj.cls):
+            if args and len(args) == 1 and (kind := _context_decorator(m, obj.cls)):
+                return args[0] if kind == "async" else Wrapped("context", args[0])
+            if classes.has_opaque_base(m, obj.cls) or classes.has_callable_base(m, obj.cls):
                 return opaque_result(m, frame, "?", args, keywords, node)
         raise m.error(frame, node, "TypeError", "this value cannot be called")
     if isinstance(function, Bound):
@@ -168,6 +172,8 @@ def call(
                 m.doubt(doubt)
             return doubt
         top, _, _ = function.path.partition(".")
+        if args and function.path in _ENTERING:
+            return definitions.entered_value(m, frame, args[0], node)
         runs = function.path.endswith(("().run_until_complete", "Runner().run"))
         if runs and args and isinstance(args[0], Coroutine):
             return invoking.run_coroutine(m, frame, args[0], node)
@@ -181,9 +187,13 @@ def call(
     if isinstance(function, Decorator):
         return decorate(m, frame, function, args[0] if args else NONE, node)
     if isinstance(function, Wrapped):
-        if function.kind in ("staticmethod", "contextmanager", "cache"):
-            result = call(
-                m, frame, function.function, args, keywords, node, rest=rest, kwrest=kwrest
+        if function.kind in ("staticmethod", "contextmanager", "cache", "context"):
+            result = (
+                cached.call_cached(m, frame, function, args, keywords, node)
+                if function.kind == "cache" and rest is None and kwrest is None
+                else call(
+                    m, frame, function.function, args, keywords, node, rest=rest, kwrest=kwrest
+                )
             )
             if function.kind == "contextmanager":
                 items, more = expressions.items_of(m, frame, result, node)
@@ -193,6 +203,11 @@ def call(
     raise m.error(frame, node, "TypeError", "this value cannot be called")
 
 
+_ENTERING = (
+    "contextlib.ExitStack().enter_context",
+    "contextlib.AsyncExitStack().enter_context",
+    "contextlib.AsyncExitStack().enter_async_context",
+)
 URL_WORDS = ("base_url", "api_base", "azure_endpoint", "endpoint_url", "server_url")
 
 
@@ -218,6 +233,19 @@ def opaque_result(
     return Opaque(f"{path}()", third=third, routed=routed, carries=carries and third)
 
 
+_BINDING = ("contextmanager", "cache", "context")
+
+
+def _context_decorator(m: Machine, cls: Value) -> str:
+    """Whether instances of a class decorate functions: `sync`, `async`, or not at all."""
+    for part in classes.mro_of(m, cls):
+        if part == Ext("contextlib.ContextDecorator"):
+            return "sync"
+        if part == Ext("contextlib.AsyncContextDecorator"):
+            return "async"
+    return ""
+
+
 def bind(m: Machine, method: Value, owner: Value) -> Value:
     """A class attribute read through an instance."""
     if isinstance(method, Wrapped):
@@ -231,7 +259,7 @@ def bind(m: Machine, method: Value, owner: Value) -> Value:
             return Bound(method.function, cls)
         if method.kind == "partialmethod":
             return Partial(Bound(method.function, owner), method.args, method.keywords)
-        return Bound(method, owner) if method.kind in ("contextmanager", "cache") else method
+        return Bound(method, owner) if method.kind in _BINDING else method
     if isinstance(method, Ref) and isinstance(m.obj(method), FunctionObj):
         return Bound(method, owner)
     return method

@@ -83,6 +83,16 @@ def has_opaque_base(m: Machine, cls: Value) -> bool:
     return any(not isinstance(part, Ref | Ext) for part in mro_of(m, cls))
 
 
+_NEVER_CALLED = ("builtins.", "abc.", "typing.", "collections.abc.", "enum.", "osmosis_ai.")
+
+
+def has_callable_base(m: Machine, cls: Value) -> bool:
+    """True if a library's class in the MRO may make the instances callable."""
+    return any(
+        isinstance(part, Ext) and not part.path.startswith(_NEVER_CALLED) for part in mro_of(m, cls)
+    )
+
+
 def meta_attribute(m: Machine, cls: ClassObj, name: str) -> Value | None:
     """An attribute of the class's own metaclass."""
     for part in cls.meta:

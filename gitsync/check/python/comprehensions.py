@@ -98,6 +98,31 @@ def run_lazy(m: Machine, value: Lazy) -> tuple[list[Value], Value | None]:
     return items, None
 
 
+class _Enough(Exception):
+    """The first item is there; the others are not worked out, as Python does not."""
+
+
+def first_of(m: Machine, value: Lazy, node: ast.AST) -> Value | None:
+    """What `next()` of a fresh generator expression gives; None if it gives nothing."""
+    expression, frame = cast(ast.GeneratorExp, value.node), cast(Frame, value.frame)
+    is_plain = len(expression.generators) == 1 and not isinstance(value.source, Lazy)
+    if not is_plain or expressions.items_of(m, frame, value.source, node)[1] is not None:
+        items, rest = run_lazy(m, value)
+        values = [*items, *([] if rest is None else [rest])]
+        return containers.blurred(m, frame, values, node)
+    found: list[Value] = []
+
+    def emit(inner: Frame) -> None:
+        found.append(expressions.evaluate(m, inner, expression.elt))
+        raise _Enough
+
+    try:
+        _comprehend(m, frame, expression, emit, value.source)
+    except _Enough:
+        return found[0]
+    return None
+
+
 def set_comp(m: Machine, frame: Frame, node: ast.SetComp) -> Value:
     """A set comprehension, evaluated at once."""
     items: list[Value] = []

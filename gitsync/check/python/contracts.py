@@ -56,9 +56,17 @@ def breaches(m: Machine, state: State, cls: Value, role: str) -> list[Breach]:
     """All contracts the class breaks in this world."""
     out: list[Breach] = []
     for _, found in m.branches(state, lambda: _of_class(m, cls, role)):
-        if not isinstance(found, Raised):
-            out += [b for b in found if b not in out]
+        if isinstance(found, Raised):  # handing the method out fails
+            subject = f"{_named(m, cls)}.{METHODS[role]}"
+            reason = f"reading {subject} fails: {found.reason}"
+            found = [Breach(f"{METHODS[role]}-not-async", found.place, subject, reason)]
+        out += [b for b in found if b not in out]
     return out
+
+
+def _named(m: Machine, cls: Value) -> str:
+    obj = m.obj(cls) if isinstance(cls, Ref) else None
+    return obj.qualname if isinstance(obj, ClassObj) else "?"
 
 
 def _of_class(m: Machine, cls: Value, role: str) -> list[Breach]:
@@ -87,6 +95,8 @@ def _method(m: Machine, cls: Value, obj: ClassObj, name: str) -> list[Breach]:
         ]
     if isinstance(value, Wrapped) and value.kind in ("property", "cached_property"):
         return _from_property(m, obj, value, place, name)
+    if (getter := _descriptor(m, value)) is not None:
+        return _from_descriptor(m, obj, cls, getter, place, name)
     seen = _look(m, value, place)
     if seen.opaque is not None:
         return [
@@ -118,17 +128,48 @@ def _from_property(
     m: Machine, obj: ClassObj, value: Wrapped, place: Place, name: str
 ) -> list[Breach]:
     """A property may hand out a coroutine function: work its getter out."""
-    subject = f"{obj.qualname}.{name}"
-    frame = Frame(module=0, path=place.path)
-    node = ast.Pass(lineno=place.line, col_offset=place.column - 1)
+    frame, node = _elsewhere(place)
     given = calls.call(m, frame, value.function, [Opaque("self")], {}, node)
+    return _handed_out(m, obj, given, place, name)
+
+
+def _elsewhere(place: Place) -> tuple[Frame, ast.AST]:
+    frame = Frame(module=0, path=place.path)
+    return frame, ast.Pass(lineno=place.line, col_offset=place.column - 1)
+
+
+def _descriptor(m: Machine, value: Value) -> Value | None:
+    """`__get__` of an object that stands for the method, bound to it."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if not isinstance(obj, InstanceObj):
+        return None
+    found = classes.class_attribute(m, obj.cls, "__get__")
+    return None if found is None else calls.bind(m, found, value)
+
+
+def _from_descriptor(
+    m: Machine, obj: ClassObj, cls: Value, getter: Value, place: Place, name: str
+) -> list[Breach]:
+    """An object with `__get__` hands out what is called: work it out, if that can be done."""
+    frame, node = _elsewhere(place)
+    try:
+        given = calls.call(m, frame, getter, [Opaque("self"), cls], {}, node)
+    except Raised:
+        given = Opaque("descriptor")  # it may need more of `self` than is known here
+    return _handed_out(m, obj, given, place, name)
+
+
+def _handed_out(m: Machine, obj: ClassObj, given: Value, place: Place, name: str) -> list[Breach]:
+    """What reading the attribute gives must be a coroutine function of the context."""
+    subject = f"{obj.qualname}.{name}"
     seen = _look(m, given, place)
     if seen.function is not None and seen.is_async:
         if accepts_one(seen.function, 1 if isinstance(given, Bound) else 0, seen.fixed):
             return []
         return [Breach("bad-signature", place, subject, f"{subject} does not take the context")]
     if seen.opaque is not None:
-        return [Breach("unverified-method", place, subject, f"{subject} is a property")]
+        reason = f"what {subject} hands out is not known"
+        return [Breach("unverified-method", place, subject, reason)]
     return [Breach(f"{name}-not-async", place, subject, f"{subject} is not a coroutine function")]
 
 
@@ -160,6 +201,10 @@ def _decorator_place(home: object, name: str, default: Place) -> Place:
     return default
 
 
+# what these make of a coroutine function is a plain one
+_PLAIN_RESULTS = ("functools.singledispatch()", "functools.singledispatchmethod()")
+
+
 def _look(m: Machine, value: Value, place: Place) -> _Seen:
     """Look through wrappers to the function that would be called with the context."""
     value = m.concrete(value)
@@ -175,9 +220,9 @@ def _look(m: Machine, value: Value, place: Place) -> _Seen:
         elif value.kind == "partialmethod":
             inner.bound += len(value.args)
             inner.fixed |= {k for k, _ in value.keywords}
-        elif value.kind not in ("classmethod", "cache"):
+        elif value.kind != "classmethod":  # among them caches, whose calls are plain ones
             inner.is_async = False
-            inner.function = None
+            inner.function = inner.function if value.kind in ("cache", "context") else None
         return inner
     if isinstance(value, Partial):
         inner = _look(m, value.function, place)
@@ -187,6 +232,8 @@ def _look(m: Machine, value: Value, place: Place) -> _Seen:
     if isinstance(value, Bound):
         return _look(m, value.function, place)
     if isinstance(value, Opaque):
+        if value.path in _PLAIN_RESULTS:
+            return _Seen(is_async=False)
         return _Seen(opaque=place, is_async=True)
     if isinstance(value, Ext):
         if value.kind == "v":
@@ -214,6 +261,20 @@ def accepts_one(obj: FunctionObj, bound: int, fixed: frozenset[str] = frozenset(
     return all(a.arg in have for a in spec.kwonlyargs)
 
 
+_OF_VALUES = ("int", "float", "complex", "bytes", "tuple", "frozenset")
+
+
+def _makes_itself(m: Machine, cls: Value) -> bool:
+    return classes.class_attribute(m, cls, "__new__") is not None
+
+
+def _needs_value(m: Machine, cls: Value, obj: ClassObj) -> str | None:
+    """The built-in base whose `__new__` takes a value of its own kind, and no config."""
+    if _makes_itself(m, cls):
+        return None
+    return next((n for n in _OF_VALUES if Ext(f"builtins.{n}") in obj.mro), None)
+
+
 def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
     out: list[Breach] = []
     harmless = ("abc.ABC", "typing.Generic", "typing.Protocol", "builtins.object")
@@ -224,7 +285,17 @@ def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
         return [Breach("bad-init", obj.place, obj.qualname, reason)]
     hook = classes.meta_attribute(m, obj, "__call__")
     if hook is not None:
+        made = m.obj(hook) if isinstance(hook, Ref) else None
+        if isinstance(made, FunctionObj) and not accepts_one(made, 1):
+            reason = f"the metaclass makes {obj.qualname} from other arguments than one"
+            return [Breach("bad-init", _function_place(made), obj.qualname, reason)]
         return []
+    if Opaque("collections.namedtuple()") in obj.mro and not _makes_itself(m, cls):
+        reason = f"{obj.qualname} is a named tuple, and its fields are not known"
+        return [Breach("bad-init", obj.place, obj.qualname, reason, certain=False)]
+    if (solid := _needs_value(m, cls, obj)) is not None:
+        reason = f"{obj.qualname} is a {solid}, which cannot be made of a config"
+        return [Breach("bad-init", obj.place, obj.qualname, reason)]
     for name in ("__new__", "__init__"):
         found = classes.find_in_mro(m, cls, name)
         if found is None:

@@ -119,6 +119,8 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
         raise m.error(frame, node, "TypeError", "this value is no context manager")
     if isinstance(manager, Unknown):
         return manager
+    if isinstance(manager, Opaque) and manager.carries:
+        return m.unknown(frame, node, "an object that was given a component class hands it out")
     m.may_raise(m.place(frame, node))
     if isinstance(manager, Opaque):
         return manager

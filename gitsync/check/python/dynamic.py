@@ -242,7 +242,7 @@ FRAME_CALLS: dict[str, Rule] = {
     "builtins.super": _super,
     "builtins.__import__": _import_function,
     "importlib.import_module": _import_module,
-    "importlib.__import__": _import_function,
+    "_frozen_importlib.__import__": _import_function,
     "importlib.reload": standard._reload,
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,

@@ -8,6 +8,7 @@ from typing import cast
 from gitsync.check.python import (
     calls,
     classes,
+    comprehensions,
     containers,
     expressions,
     invoking,
@@ -23,6 +24,7 @@ from gitsync.check.python.values import (
     Coroutine,
     DictObj,
     InstanceObj,
+    Lazy,
     ListObj,
     Opaque,
     Ref,
@@ -212,6 +214,14 @@ def _next(
         if not items and rest is None and default is not None:
             return default
         return m.unknown(frame, node, "a generator is advanced by hand")
+    if isinstance(value, Lazy):
+        is_fresh = isinstance(node, ast.Call) and isinstance(node.args[0], ast.GeneratorExp)
+        if not is_fresh:
+            return m.unknown(frame, node, "a generator is advanced by hand")
+        first = comprehensions.first_of(m, value, node)
+        if first is None and default is None:
+            raise m.error(frame, node, "StopIteration", "the generator gives nothing")
+        return first or default or NONE
     if isinstance(value, Unknown):
         return value
     return Opaque()

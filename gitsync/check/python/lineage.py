@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import calls, classes, expressions, reach
+from gitsync.check.python import calls, classes, expressions, reach, slots
 from gitsync.check.python.facts import facts
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     Alias,
     ClassObj,
+    Const,
     Ext,
     InstanceObj,
     Opaque,
@@ -27,6 +28,12 @@ def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -
     for base in bases:
         if isinstance(base, Alias):
             origin = base.origin
+            if _is_annotated(origin) and base.args:
+                first = base.args[0]
+                real = first.items[0] if isinstance(first, TupleValue) and first.items else first
+                out.extend(resolve_bases(m, frame, [real], node))
+                continue
+            _check_alias(m, frame, base, node)
             if origin == Ext("typing.Generic") and any(
                 (isinstance(b, Alias) and b is not base and b.origin != Ext("typing.Generic"))
                 or b == Ext("typing.Protocol")
@@ -36,7 +43,11 @@ def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -
             if origin not in out or origin != Ext("typing.Generic"):
                 out.append(origin)
             continue
-        if isinstance(base, Ext) and base.path in ("typing.NamedTuple", "typing.TypedDict"):
+        if isinstance(base, Ext):
+            _check_external(m, frame, base, bases, node)
+        if base == Opaque("typing.TypeVar()"):
+            raise m.error(frame, node, "TypeError", "a type variable cannot be a base class")
+        if isinstance(base, Ext) and base.path in _TYPING_KINDS:
             out.append(
                 Ext("builtins.tuple" if base.path.endswith("Tuple") else "builtins.dict", "c")
             )
@@ -53,6 +64,76 @@ def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -
                     continue
         out.append(base)
     return out
+
+
+_TYPING_KINDS = ("typing.NamedTuple", "typing.TypedDict")
+# forms of typing that describe a type and are no base of one
+_NO_BASES = frozenset(
+    f"{module}.{name}"
+    for module in ("typing", "typing_extensions")
+    for name in (
+        "ClassVar",
+        "Concatenate",
+        "Final",
+        "Literal",
+        "LiteralString",
+        "Never",
+        "NoReturn",
+        "NotRequired",
+        "Optional",
+        "ReadOnly",
+        "Required",
+        "Self",
+        "TypeAlias",
+        "TypeGuard",
+        "TypeIs",
+        "Union",
+        "Unpack",
+    )
+) | {"types.UnionType"}
+
+
+def _is_annotated(value: Value) -> bool:
+    return isinstance(value, Ext) and value.path.endswith(".Annotated")
+
+
+def _check_alias(m: Machine, frame: Frame, base: Alias, node: ast.AST) -> None:
+    """Raise for `Union[…]` and its like, and for `Generic[int]`."""
+    origin = base.origin
+    if isinstance(origin, Ext) and origin.path in _NO_BASES:
+        shown = origin.path.rpartition(".")[2]
+        raise m.error(frame, node, "TypeError", f"{shown} cannot be a base class")
+    if origin in (Ext("typing.Generic"), Ext("typing.Protocol")):
+        for arg in base.args:
+            for item in arg.items if isinstance(arg, TupleValue) else (arg,):
+                if isinstance(item, Const) or classes.is_class(m, item):
+                    reason = "Generic[...] takes type variables only"
+                    raise m.error(frame, node, "TypeError", reason)
+
+
+def _check_external(m: Machine, frame: Frame, base: Ext, bases: list[Value], node: ast.AST) -> None:
+    """Raise for functions and forms that are given as a base."""
+    is_function = base.kind == "f" and base.path.startswith("builtins.")
+    if is_function or base.path in _NO_BASES:
+        shown = base.path.rpartition(".")[2]
+        raise m.error(frame, node, "TypeError", f"{shown} is no class that can be a base")
+    if base.path in _TYPING_KINDS:
+        for other in bases:
+            if not classes.is_class(m, other):
+                continue
+            meta = _meta_of(m, other)
+            if meta and meta != (Ext("builtins.type", "c"),):
+                shown = base.path.rpartition(".")[2]
+                raise m.error(
+                    frame, node, "TypeError", f"{shown} cannot be a base beside other classes"
+                )
+
+
+def _meta_of(m: Machine, cls: Value) -> tuple[Value, ...]:
+    if isinstance(cls, Ext):
+        return tuple(Ext(p, "c") for p in facts().class_facts(cls.path).metaclass)
+    obj = m.obj(cls) if isinstance(cls, Ref) else None
+    return obj.meta if isinstance(obj, ClassObj) else ()
 
 
 def metaclass(
@@ -129,28 +210,6 @@ _FINAL = frozenset(
 )
 
 
-_SOLID = frozenset(
-    f"builtins.{n}"
-    for n in (
-        "int",
-        "str",
-        "bytes",
-        "bytearray",
-        "tuple",
-        "list",
-        "dict",
-        "set",
-        "frozenset",
-        "float",
-        "complex",
-        "type",
-        "BaseException",
-        "property",
-        "super",
-    )
-)
-
-
 def check_bases(
     m: Machine,
     frame: Frame,
@@ -163,11 +222,8 @@ def check_bases(
     for base in bases:
         if isinstance(base, Ext) and base.path in _FINAL:
             raise m.error(frame, node, "TypeError", f"{base.path} cannot be a base class")
-    solid = {p for p in cls.mro if isinstance(p, Ext) and p.path in _SOLID}
-    solid -= {Ext(p) for s in solid for p in facts().class_facts(s.path).lineage}
-    if len(solid) > 1:
-        names = ", ".join(sorted(s.path.rpartition(".")[2] for s in solid))
-        raise m.error(frame, node, "TypeError", f"the bases {names} do not fit together")
+    slots.check_layout(m, frame, cls, node)
+    slots.check_slots(m, frame, cls, node)
     if Ext("typing.Protocol") in bases:
         for base in bases:
             ok = isinstance(base, Ext) and (

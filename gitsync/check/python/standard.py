@@ -105,6 +105,18 @@ def _decorator(name: str, *, first: str | None = None) -> Rule:
     return make
 
 
+def _lru_cache(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`@lru_cache`, `@lru_cache()`, `@lru_cache(4)`, `@lru_cache(maxsize=4)`."""
+    usual = Const(128)
+    if args and not isinstance(args[0], Const):
+        size = args[1] if len(args) > 1 else keywords.get("maxsize", usual)
+        return apply_decorator(m, frame, Decorator("cache", (("maxsize", size),)), args[0], node)
+    size = args[0] if args else keywords.get("maxsize", usual)
+    return Decorator("cache", (("maxsize", size),))
+
+
 def apply_decorator(
     m: Machine, frame: Frame, decorator: Decorator, value: Value, node: ast.AST
 ) -> Value:
@@ -137,7 +149,8 @@ def apply_decorator(
                     changed.module = other.module
         return value
     if name == "cache":
-        return Wrapped("cache", value, classes.is_abstract(m, value))
+        size = dict(decorator.parts).get("maxsize", NONE)
+        return Wrapped("cache", value, classes.is_abstract(m, value), (size,))
     if name == "keep" and decorator.parts:
         return decorator.parts[0][1]
     return value
@@ -149,6 +162,14 @@ def _namespace(
     made = InstanceObj(Ext("types.SimpleNamespace", "c"))
     made.values = dict(keywords)
     return m.new(made)
+
+
+def _nullcontext(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """A manager that gives what it was made with."""
+    value = args[0] if args else keywords.get("enter_result", NONE)
+    return m.list_of([value], "manager")
 
 
 def _new_class(
@@ -183,6 +204,20 @@ def _cast(
     return args[1] if len(args) > 1 else NONE
 
 
+def _overload(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """What stands for every overload: a plain function that refuses to be called."""
+    return Ext("typing._overload_dummy", "f")
+
+
+def _new_type(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """No class: an object that gives back whatever it is called with."""
+    return Decorator("new-type")
+
+
 def _copy(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -194,10 +229,12 @@ def _copy(
     return value
 
 
-def _copy_first(
+def _update_wrapper(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    return args[0] if args else NONE
+    if len(args) < 2 and "wrapped" not in keywords:
+        raise m.error(frame, node, "TypeError", "update_wrapper() needs the wrapped function")
+    return args[0] if args else keywords.get("wrapper", NONE)
 
 
 def _reduce(
@@ -350,21 +387,23 @@ RULES: dict[str, Rule] = {
     "functools.partialmethod": _partialmethod,
     "functools.wraps": _decorator("wraps", first="wrapped"),
     "functools.cache": _decorator("cache"),
-    "functools.lru_cache": _decorator("cache"),
-    "functools.reduce": _reduce,
-    "functools.update_wrapper": _copy_first,
+    "functools.lru_cache": _lru_cache,
+    "_functools.reduce": _reduce,
+    "functools.update_wrapper": _update_wrapper,
     "contextlib.contextmanager": _wrapper("contextmanager"),
     "contextlib.asynccontextmanager": _wrapper("contextmanager"),
+    "contextlib.nullcontext": _nullcontext,
     "contextlib.suppress": _decorator("suppress", first="kind"),
     "dataclasses.dataclass": _decorator("dataclass"),
     "dataclasses.field": _decorator("field", first="default"),
     "dataclasses.make_dataclass": _make_dataclass,
     "types.SimpleNamespace": _namespace,
     "types.new_class": _new_class,
-    "types.ModuleType": _module_type,
+    "builtins.module": _module_type,
     "typing.cast": _cast,
+    "typing.overload": _overload,
     "typing.assert_type": _copy,
-    "typing.NewType": _cast,
+    "typing.NewType": _new_type,
     "copy.copy": _copy,
     "copy.deepcopy": _copy,
     "asyncio.run": _run_async,

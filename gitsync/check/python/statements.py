@@ -16,6 +16,7 @@ from gitsync.check.python import (
     patterns,
     targets,
 )
+from gitsync.check.python.attributes import TYPE_ALIAS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import simple
 from gitsync.check.python.state import State
@@ -168,7 +169,7 @@ def _function(m: Machine, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctio
 
 def _type_alias(m: Machine, frame: Frame, node: ast.TypeAlias) -> None:
     if isinstance(node.name, ast.Name):
-        m.bind(frame, node.name.id, Opaque("type alias"))
+        m.bind(frame, node.name.id, Opaque(TYPE_ALIAS))
 
 
 def _jump(kind: Kind) -> Callable[[Machine, Frame, ast.stmt], Outcome]:

@@ -274,6 +274,7 @@ class ClassObj(Namespace):
         "bases",
         "doubt",
         "fields",
+        "frozen",
         "meta",
         "module",
         "mro",
@@ -300,6 +301,7 @@ class ClassObj(Namespace):
         self.third_base: Place | None = None
         self.doubt: Unknown | None = None
         self.fields: tuple[tuple[str, bool, bool], ...] | None = None
+        self.frozen = False  # as a dataclass
 
     def copy(self) -> ClassObj:
         """A shallow copy that another state may change."""

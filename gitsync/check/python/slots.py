@@ -1,0 +1,122 @@
+"""`__slots__`: what Python refuses of it, and which bases cannot be laid out together."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+
+from gitsync.check.python import classes
+from gitsync.check.python.facts import facts
+from gitsync.check.python.machine import Machine
+from gitsync.check.python.values import (
+    ClassObj,
+    Const,
+    DictObj,
+    Ext,
+    ListObj,
+    Ref,
+    TupleValue,
+    Value,
+)
+from gitsync.check.python.worlds import Frame
+
+_SPECIAL = ("__dict__", "__weakref__")
+# classes in Python that have no `__dict__` of their own
+_BARE = ("abc.ABC", "typing.Generic", "typing.Protocol", "builtins.", "collections.abc.")
+_SOLID = frozenset(
+    f"builtins.{n}"
+    for n in (
+        "int",
+        "str",
+        "bytes",
+        "bytearray",
+        "tuple",
+        "list",
+        "dict",
+        "set",
+        "frozenset",
+        "float",
+        "complex",
+        "type",
+        "BaseException",
+        "property",
+        "super",
+    )
+)
+
+
+def slots_of(m: Machine, values: dict[str, Value]) -> list[Value] | None:
+    """The items of `__slots__` in a class body; None if there is none, or it is not known."""
+    value = values.get("__slots__")
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return [value]
+    if isinstance(value, TupleValue):
+        return list(value.items)
+    if isinstance(value, Ref):
+        obj = m.obj(value)
+        if isinstance(obj, ListObj) and obj.rest is None:
+            return list(obj.items)
+        if isinstance(obj, DictObj) and obj.rest is None:
+            return list(obj.items)
+    return None
+
+
+def check_slots(m: Machine, frame: Frame, cls: ClassObj, node: ast.AST) -> None:
+    """Raise what `type.__new__` raises about the slots of a new class."""
+    for slot in slots_of(m, cls.values) or ():
+        if not isinstance(slot, Const):
+            continue
+        name = slot.value
+        if not isinstance(name, str) or not name.isidentifier():
+            raise m.error(frame, node, "TypeError", f"__slots__ of {cls.name} holds no name")
+        if name in _SPECIAL and any(_has_dict(m, base) for base in cls.bases):
+            reason = f"{cls.name} has a {name} already, so that it cannot be one of its slots"
+            raise m.error(frame, node, "TypeError", reason)
+        if _mangled(name, cls.name) in cls.values and name not in _SPECIAL:
+            reason = f"{name} is a slot of {cls.name} and bound in its body as well"
+            raise m.error(frame, node, "ValueError", reason)
+
+
+def _mangled(name: str, owner: str) -> str:
+    plain = owner.lstrip("_")
+    is_private = name.startswith("__") and not name.endswith("__")
+    return f"_{plain}{name}" if is_private and plain and not keyword.iskeyword(name) else name
+
+
+def _has_dict(m: Machine, base: Value) -> bool:
+    """True if instances of a base certainly have a `__dict__`."""
+    if isinstance(base, Ext):
+        return not base.path.startswith(_BARE)
+    obj = m.obj(base) if isinstance(base, Ref) else None
+    if not isinstance(obj, ClassObj):
+        return False
+    return "__slots__" not in obj.values or any(_has_dict(m, b) for b in obj.bases)
+
+
+def check_layout(m: Machine, frame: Frame, cls: ClassObj, node: ast.AST) -> None:
+    """Raise if two bases each bring a layout of instances of their own."""
+    solid = {part for part in cls.mro if _is_solid(m, part)}
+    for part in tuple(solid):
+        solid -= set(classes.mro_of(m, part)[1:])
+        if isinstance(part, Ext):
+            solid -= {Ext(p) for p in facts().class_facts(part.path).lineage}
+    if len(solid) > 1:
+        names = ", ".join(sorted(_name(m, part) for part in solid))
+        raise m.error(frame, node, "TypeError", f"the bases {names} do not fit together")
+
+
+def _is_solid(m: Machine, part: Value) -> bool:
+    if isinstance(part, Ext):
+        return part.path in _SOLID
+    obj = m.obj(part) if isinstance(part, Ref) else None
+    if not isinstance(obj, ClassObj):
+        return False
+    slots = slots_of(m, obj.values) or ()
+    return any(isinstance(s, Const) and s.value not in _SPECIAL for s in slots)
+
+
+def _name(m: Machine, part: Value) -> str:
+    if isinstance(part, Ext):
+        return part.path.rpartition(".")[2]
+    obj = m.obj(part) if isinstance(part, Ref) else None
+    return obj.name if isinstance(obj, ClassObj) else "?"
