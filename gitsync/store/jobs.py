@@ -94,8 +94,9 @@ def forget_request(db: Connection, job_id: int) -> None:
 
 
 def list_jobs(db: Connection, workspace_id: str, *, limit: int, after: str | None) -> Page[Job]:
-    """Jobs of a workspace, newest first."""
-    query = sa.select(jobs).where(jobs.c.workspace_id == workspace_id)
+    """Jobs of a workspace, newest first, without their outcomes: a plan can be long."""
+    short = [column for column in jobs.c if column is not jobs.c.outcome]
+    query = sa.select(*short, sa.null().label("outcome")).where(jobs.c.workspace_id == workspace_id)
     return page_by_id(db, query, jobs.c.id, limit=limit, after=after, build=_job)
 
 

@@ -292,7 +292,7 @@ class Draft:
         self._hidden.clear()
         for path, (_, content) in sorted(self._changes.items()):
             if content is not None and self.is_ignored(path):
-                self._notes.append(f"{path} is hidden by .gitignore; add it with git add -f.")
+                self._notes.append(f"{path} is hidden by .gitignore: `git add` needs -f for it.")
         ordered = tuple(step for _, step in sorted(self._steps.items()))
         changes = dict(sorted(self._changes.items()))
         before = {path: self.side(path) for path in changes}

@@ -5,7 +5,9 @@ The numbers are those of `tests/hostile/crash_points.md`.
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from contextlib import closing, suppress
 
 import httpx
@@ -31,20 +33,22 @@ POINTS = {
 BEFORE_THE_PUSH = list(POINTS)[:5]
 APPLY = ("templates/minimal-local/apply", {"rollout": "chess"})
 INSTALL = ("skills/install", {"skills": ["plan-training", "plan-eval"]})
-KEY = {"Idempotency-Key": "the-one"}
 
 
 class Asking:
     """A change that is asked for, and what must hold of it afterwards."""
 
-    def __init__(self, scene: Scene, what=APPLY, subject: str = "Apply minimal-local") -> None:
+    def __init__(
+        self, scene: Scene, what=APPLY, subject: str = "Apply minimal-local", key: str = "the-one"
+    ) -> None:
         self.scene, self.subject = scene, subject
+        self.headers = {"Idempotency-Key": key}
         self.path = f"/workspaces/{scene.workspace['id']}/{what[0]}"
         self.body = what[1]
 
     def send(self) -> httpx.Response:
         """Ask, and wait for the answer."""
-        return self.scene.service.call("POST", self.path, json=self.body, headers=KEY)
+        return self.scene.service.call("POST", self.path, json=self.body, headers=self.headers)
 
     def send_later(self) -> threading.Thread:
         """Ask from a thread: the server will be killed before it answers."""
@@ -81,7 +85,7 @@ class Asking:
         said = self.scene.origin.git("log", "--format=%H %s", "origin/main")
         return [line[:40] for line in said.splitlines() if line[41:].startswith(self.subject)]
 
-    def check_done(self, *, jobs: int = 1) -> str:
+    def check_done(self, *, jobs: int = 1, quietly: bool = True) -> str:
         """Exactly one commit, a job that is done, the same answer again; the commit's sha."""
         scene = self.scene
         again = self.send()
@@ -95,7 +99,8 @@ class Asking:
         with closing(scene.database()) as db:
             left = "SELECT id FROM jobs WHERE owner IS NOT NULL OR state = 'open'"
             assert db.execute(left).fetchall() == [], "I6"
-        scene.restart_quietly()
+        if quietly:
+            scene.restart_quietly()
         return sha
 
 
@@ -294,6 +299,25 @@ def test_a10_the_remote_is_gone_before_the_restart(scene, status, code):
     assert job["attempts"] <= 8, "I12: it stops retrying"
     scene.host.before = None
     asking.check_done(jobs=2)  # what failed may be asked for again
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_leave_one_commit_each(scene):
+    seed = 20_261_129
+    chance = random.Random(seed)
+    for number in range(5):
+        what = (APPLY[0], {"rollout": f"chess-{number}"})
+        asking = Asking(scene, what, f"Apply minimal-local as rollout chess-{number}", f"k{number}")
+        thread = asking.send_later()
+        time.sleep(chance.uniform(0.0, 0.6))
+        left = scene.kill(group=number % 2 == 0)
+        thread.join(20)
+        scene.service.start()
+        scene.wait_gone(left)
+        try:
+            asking.check_done(jobs=number + 1, quietly=number == 4)
+        except AssertionError as e:
+            raise AssertionError(f"seed {seed} run {number}: {e}") from e
 
 
 def check_skills(scene: Scene, sha: str) -> None:
