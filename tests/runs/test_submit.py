@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.live import EVAL, GOOD_MAIN
+from gitsync.runs import ready
+from tests.live import EVAL, GOOD_MAIN, live_server
 from tests.runs.kit import make_team
 
 
@@ -257,3 +259,21 @@ def test_training_may_ask_for_an_evaluation_of_the_same_code(live):
     own.submit()
     executor.finish(executor.claim(), [1.0, 0.0])
     own.submit("training")
+
+
+@pytest.mark.slow
+def test_a_commit_on_its_way_is_waited_for_and_then_asked_to_be_repeated(tmp_path, monkeypatch):
+    with live_server(tmp_path, push_wait_s=0.1) as live:
+        own = make_team(live)
+        live.running.engine.stop()
+        live.running.instance.stopping.clear()
+        coming = own.checkout.commit({"rollouts/alpha/notes.md": "new\n"})
+        own.checkout.push("-q", "origin", "main")
+        monkeypatch.setattr(ready, "WAIT_S", 0.5)
+        started = time.monotonic()
+        found = own.refused(409, "SYNC_IN_PROGRESS", body=experiment(own, commit_sha=coming[:12]))
+        assert "repeat the command" in found["message"] and coming[:12] in found["message"]
+        assert time.monotonic() - started < 5
+        own.refused(409, "SYNC_IN_PROGRESS", body=experiment(own, branch="never-seen"))
+        # what is published needs no sync, and is taken at once
+        assert own.got(f"eval-runs/{own.submit()['name']}")["commit_sha"] == own.sha
