@@ -482,6 +482,18 @@ def test_so_do_the_commands_of_skills(place: Place, gitsync: Commands):
 
 
 @pytest.mark.slow
+def test_connect_offers_what_the_repository_lacks(scene: Stage, gitsync: Commands):
+    scene.external("minimal-local")
+    url = scene.host.url_of(f"r{scene.count}.git")
+    name = f"connected {scene.count}"
+    said = gitsync("workspace", "connect", url, "--name", name)
+    offer = next(line for line in said.splitlines() if "gitsync workspace adopt" in line)
+    command = offer.partition(": gitsync ")[2].split()
+    eventually(lambda: scene.live.get(f"/workspaces?name={name}")["items"][0]["branches"])
+    assert "Nothing was written" not in gitsync(*command), "it lacks nothing"
+
+
+@pytest.mark.slow
 def test_a_patch_goes_to_standard_output_as_it_is(scene: Stage, gitsync: Commands):
     place = scene.external("minimal-local", credential=False)
     apply = ("template", "apply", "minimal-local", "--rollout", "chess")
