@@ -19,6 +19,7 @@ from gitsync.text import printable
 AROUND = 3
 FILE_BYTES = 1024 * 1024
 LINE_LIMIT = 240
+MOST_BLOCKING, MOST_ADVICE = 50, 25
 MOST_FILES = 40  # read for one page; findings beyond are shown without their source
 _ORDER = {"error": 0, "unresolved": 1, "warning": 2, "hint": 3}
 
@@ -66,19 +67,38 @@ class _Sources:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Findings as a page shows them: the first of each kind, and how many more there are."""
+
+    blocking: list[Shown]
+    more_blocking: int
+    advice: list[Shown]
+    more_advice: int
+
+
 def explained(
     instance: Instance, workspace: Workspace, sha: Sha, findings: Iterable[dict[str, Any]]
-) -> list[Shown]:
+) -> Explained:
     """Findings, the worst first, each with its source and its explanation."""
     ordered = sorted(
         (f for f in findings if not f.get("suppressed")),
         key=lambda f: (_ORDER.get(f["severity"], 9), f["path"], f["line"], f["column"]),
     )
-    if not ordered:
-        return []
-    sources = _Sources(_tree(instance, workspace, sha))
+    blocking = [f for f in ordered if f["severity"] in ("error", "unresolved")]
+    advice = ordered[len(blocking) :]
+    sources = _Sources(_tree(instance, workspace, sha) if ordered else None)
     codes = all_codes()
-    return [_shown(f, codes.get(f["code"]), sources.lines(f["path"])) for f in ordered]
+
+    def first(found: list[dict[str, Any]], most: int) -> list[Shown]:
+        return [_shown(f, codes.get(f["code"]), sources.lines(f["path"])) for f in found[:most]]
+
+    return Explained(
+        first(blocking, MOST_BLOCKING),
+        max(0, len(blocking) - MOST_BLOCKING),
+        first(advice, MOST_ADVICE),
+        max(0, len(advice) - MOST_ADVICE),
+    )
 
 
 def _tree(instance: Instance, workspace: Workspace, sha: Sha) -> CommitTree | None:

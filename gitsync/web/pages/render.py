@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import shlex
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
@@ -179,6 +180,7 @@ def _ticks(value: str) -> str:
     return Markup(_TICKS.sub(r"<code>\1</code>", str(text)))  # noqa: S704 - escaped above
 
 
+@lru_cache(maxsize=256)
 def _markdown(value: str, limit: int = 64 * 1024) -> str:
     """Markdown of anybody: no HTML, no images; links only to http(s), never followed for us."""
     rendered = _MARKDOWN.render(_block(value, limit))

@@ -64,7 +64,7 @@ def show(
         served=current,
         held=held,
         changes=_changes(held.items),
-        findings=[] if sha is None else explained(instance, workspace, sha, findings),
+        found=None if sha is None else explained(instance, workspace, sha, findings),
         readme=None if sha is None else _readme(instance, workspace, sha, name),
         server=instance.settings.url,
     )

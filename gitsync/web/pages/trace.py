@@ -74,8 +74,7 @@ def commit(
         about=_about(instance, room.workspace, sha),
         sync=sync,
         steps=_steps(found, sync),
-        blocking=[s for s in shown if s.finding["severity"] in ("error", "unresolved")],
-        advice=[s for s in shown if s.finding["severity"] not in ("error", "unresolved")],
+        found=shown,
     )
 
 
