@@ -78,7 +78,7 @@ class Wanted:
 
     starters: tuple[str, ...] = ()
     skills: tuple[str, ...] | None = None
-    parameters: Mapping[str, str | int | bool] | None = None
+    parameters: Mapping[str, str | int | float | bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gitsync.errors import InvalidInput
 from gitsync.model import Sha
 
+MAX_PARAMETER = 10_000
 _AFTER = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 
 
@@ -30,6 +32,22 @@ class Body(BaseModel):
 def example(*bodies: dict[str, Any]) -> ConfigDict:
     """The settings of a body that is described with examples."""
     return ConfigDict(json_schema_extra={"examples": list(bodies)})
+
+
+def _parameter(value: Any) -> Any:
+    """One message instead of one for each type that it could have been."""
+    if isinstance(value, str) and len(value) <= MAX_PARAMETER:
+        return value
+    if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ValueError(f"must be text of at most {MAX_PARAMETER} characters, a number, true or false")
+
+
+# values for a template: the template itself says which type each has
+Parameters = dict[
+    Annotated[str, Field(max_length=100)],
+    Annotated[bool | int | float | str, BeforeValidator(_parameter)],
+]
 
 
 class Window:

@@ -121,7 +121,17 @@ def test_with_everything_in_it_nothing_is_found_and_every_config_loads(live):
         ({"create": {"starters": ["../../etc"]}}, "create.starters", "no starter"),
         ({"create": {"starters": "minimal-local"}}, "create.starters", "list"),
         ({"create": {"starter": []}}, "create.starter", ""),
-        ({"create": {"parameters": {"workspace": None}}}, None, ""),
+        (
+            {"create": {"parameters": {"workspace": None}}},
+            "create.parameters.workspace",
+            "must be text",
+        ),
+        (
+            {"create": {"parameters": {"workspace": "x" * 10_001}}},
+            "create.parameters.workspace",
+            "10000",
+        ),
+        ({"create": {"parameters": {"workspace": 7}}}, "create.parameters.workspace", "7"),
         ({"create": {}, "provider": "github"}, "create", "Connect"),
         ({"create": {}, "connect": {"clone_url": "https://github.com/a/b"}}, "create", "adopt"),
         ({"create": {}, "default_branch": "a..b"}, "default_branch", "branch"),

@@ -21,17 +21,13 @@ from gitsync.web.answers import may
 from gitsync.web.api.changing import MAY, ChangeBody, carry_out
 from gitsync.web.auth import CallerDep, InstanceDep, ReaderOf
 from gitsync.web.idempotency import IdempotentRoute
-from gitsync.web.query import WindowDep, example
+from gitsync.web.query import Parameters, WindowDep, example
 from gitsync.web.shapes import Page
 
 router = APIRouter(tags=["templates"], route_class=IdempotentRoute)
 Name = Annotated[str, Path(max_length=200, description="Of a starter.")]
 Branch = Annotated[
     str | None, Query(max_length=1_000, description="A branch, by default the default one.")
-]
-Parameters = dict[
-    Annotated[str, Field(max_length=100)],
-    Annotated[str, Field(max_length=10_000)] | bool | int | float,
 ]
 MANY = 1_000
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import Field, StrictBool, StrictInt
+from pydantic import Field
 
 from gitsync import bootstrap, connect
 from gitsync.bootstrap import Wanted
@@ -28,7 +28,7 @@ from gitsync.web.auth import (
     role_in,
 )
 from gitsync.web.idempotency import IdempotentRoute
-from gitsync.web.query import Body, WindowDep, example
+from gitsync.web.query import Body, Parameters, WindowDep, example
 
 router = APIRouter(tags=["workspaces"], route_class=IdempotentRoute)
 
@@ -62,10 +62,7 @@ class TemplateBody(Body):
     skills: list[Annotated[str, Field(max_length=100)]] | None = Field(
         None, max_length=50, description="Default: the standard ones."
     )
-    parameters: dict[
-        Annotated[str, Field(max_length=100)],
-        StrictBool | StrictInt | Annotated[str, Field(max_length=2_000)],
-    ] = Field(
+    parameters: Parameters = Field(
         default={},
         max_length=100,
         description="Of the workspace and of the starters; each goes to those that declare it.",
