@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -13,7 +15,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy.engine import Connection
 
-from gitsync.errors import Conflict, InvalidInput, NotFound
+from gitsync.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from gitsync.records import Role, Token, User
 from gitsync.store.rows import Page, new_id, page_by_key, record
 from gitsync.store.secrets import drop_personal
@@ -86,11 +88,27 @@ def list_users(db: Connection, *, limit: int, after: str | None) -> Page[User]:
     )
 
 
+_few = threading.BoundedSemaphore(4)  # each takes 64 MiB and a core
+_PATIENCE_S = 5.0
+
+
+@contextmanager
+def _one_of_few() -> Iterator[None]:
+    """Passwords are slow on purpose: a crowd of tries must not take the server's memory."""
+    if not _few.acquire(timeout=_PATIENCE_S):
+        raise LimitExceeded("Too many people sign in at this moment; try again.", retry_after=5)
+    try:
+        yield
+    finally:
+        _few.release()
+
+
 def hash_password(password: str) -> str:
     """What is stored of a password of 12 to 1000 characters; slow on purpose."""
     if not 12 <= len(password) <= 1000:
         raise InvalidInput("A password has 12 to 1000 characters.", field="password")
-    return _hasher.hash(password.encode("utf-8", "surrogatepass"))
+    with _one_of_few():
+        return _hasher.hash(password.encode("utf-8", "surrogatepass"))
 
 
 def set_password(db: Connection, user_id: str, hashed: str) -> None:
@@ -120,7 +138,8 @@ def password_of(db: Connection, email: str) -> StoredPassword:
 def verify_password(stored: StoredPassword, password: str) -> User | None:
     """The person if the password fits; needs no connection, and takes a while on purpose."""
     try:
-        _hasher.verify(stored.hash, password.encode("utf-8", "surrogatepass"))
+        with _one_of_few():
+            _hasher.verify(stored.hash, password.encode("utf-8", "surrogatepass"))
     except (VerificationError, InvalidHashError):
         return None
     return stored.user

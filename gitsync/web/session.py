@@ -236,10 +236,6 @@ class CheckedForm:
         value = self.fields.get(name, default)
         return value.strip() if isinstance(value, str) else default
 
-    def texts(self, name: str) -> list[str]:
-        """All values of a field that can be given several times."""
-        return [value for value in self.fields.getlist(name) if isinstance(value, str)]
-
 
 async def checked_form(request: Request, session: SessionDep) -> CheckedForm:
     """The form, if its session sent it."""
@@ -282,15 +278,9 @@ def visitor_of(request: Request) -> Visitor:
 
 def safe_next(text: str | None) -> str:
     """A path of this server, whatever was asked for."""
-    is_ours = (
-        bool(text)
-        and text is not None
-        and len(text) <= 2000
-        and text.isprintable()
-        and text.startswith("/")
-        and not text.startswith(("//", "/\\"))
-    )
-    return text if is_ours and text is not None else "/"
+    text = text or ""
+    is_ours = text.startswith("/") and not text.startswith(("//", "/\\"))
+    return text if is_ours and text.isprintable() and len(text) <= 2000 else "/"
 
 
 def install(app: FastAPI) -> None:

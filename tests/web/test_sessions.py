@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import threading
 from datetime import timedelta
 
 import httpx
 import pytest
 
-from gitsync.store import sessions
+from gitsync.store import people, sessions
 from gitsync.web import rates
 from gitsync.web.security import browser_name
 from gitsync.web.session import safe_next
@@ -318,3 +319,12 @@ def test_another_browser_is_signed_out_from_here(live, browser, person):
 )
 def test_browsers_are_called_as_people_call_them(agent, name):
     assert browser_name(agent) == name
+
+
+def test_a_crowd_of_sign_ins_is_asked_to_come_back(browser, person, monkeypatch):
+    """Each takes 64 MiB: only a few are worked on at once."""
+    monkeypatch.setattr(people, "_few", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(people, "_PATIENCE_S", 0.01)
+    with people._few:
+        answer = browser.send("/signin", email=person[0]["email"], password=PASSWORD)
+    assert answer.status_code == 429 and answer.headers["retry-after"] == "5"

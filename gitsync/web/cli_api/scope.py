@@ -1,8 +1,8 @@
 """Who calls, and for which workspace: version, authentication, scope, role, and only then input.
 
-A module of this package makes its router with `route_class=CliRoute` and takes one of
-`ScopedReader`, `ScopedMember` or `ScopedAdmin`; a route without one is for known callers without a
-scope. `OpenCliRoute` checks the version only.
+A module of this package makes its router with `route_class=CliRoute` and takes `ScopedReader` or
+`ScopedMember`; a route without one is for known callers without a scope. `OpenCliRoute` checks the
+version only.
 """
 
 from __future__ import annotations
@@ -89,7 +89,6 @@ class Needs:
 
 ScopedReader = Annotated[Scoped, Depends(Needs(Role.READER))]
 ScopedMember = Annotated[Scoped, Depends(Needs(Role.MEMBER))]
-ScopedAdmin = Annotated[Scoped, Depends(Needs(Role.ADMIN))]
 
 
 # -- version --------------------------------------------------------------------------------------
