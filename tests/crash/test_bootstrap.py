@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import random
 import threading
+import time
 import uuid
 from contextlib import closing, suppress
 
@@ -44,12 +46,12 @@ class Birth(Scene):
 
     def __enter__(self) -> Birth:
         self.service.start()
-        self.key = uuid.uuid4().hex
+        self.key, self.body = uuid.uuid4().hex, BODY
         return self
 
     def ask(self) -> httpx.Response:
         return self.service.call(
-            "POST", "/workspaces", json=BODY, headers={"Idempotency-Key": self.key}
+            "POST", "/workspaces", json=self.body, headers={"Idempotency-Key": self.key}
         )
 
     def ask_later(self) -> threading.Thread:
@@ -73,7 +75,7 @@ class Birth(Scene):
 
     @property
     def found(self):
-        return self.service.get("/workspaces")["items"]
+        return self.service.get("/workspaces?limit=200")["items"]
 
     def settled(self):
         """The workspace once its branch is served; it needed nobody."""
@@ -160,6 +162,41 @@ def test_killed_again_and_again_it_is_still_made_once(birth):
         asker.join(20)
         birth.service.start()
     birth.check()
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_each_is_made_once(birth, capsys):
+    """Of the leader alone in half of the runs; every second caller repeats at once."""
+    chance, met = random.Random(4), 0
+    for number in range(8):
+        birth.key, birth.body = uuid.uuid4().hex, {**BODY, "name": f"n{number}", "identity": None}
+        asker = birth.ask_later()
+        time.sleep(chance.uniform(0, 0.12))
+        left = birth.kill(group=number % 2 == 0)
+        asker.join(20)
+        birth.service.start()
+        birth.wait_gone(left)
+        met += bool(_names(birth) & {f"n{number}"})
+        made = birth.ask()
+        assert made.status_code == 201, f"seed 4 run {number}: {made.text}"
+        status = birth.service.status(made.json(), made.json()["commit_sha"])
+        assert status["state"] == "published", f"seed 4 run {number}: {status}"
+    with capsys.disabled():
+        print(f"\n8 blind kills: {met} after the name was reserved")
+    assert _names(birth) == {f"n{number}" for number in range(8)}
+    repositories = list((birth.service.data / "repos").glob("*.git"))
+    assert len(repositories) == 8
+    for repository in repositories:
+        assert kit.git(f"--git-dir={repository}", "rev-list", "--all", "--count") == "1"
+    for birth.workspace in birth.found:
+        birth.service.idle(birth.workspace)
+    birth._rows()
+    birth._files()
+    birth.restart_quietly()
+
+
+def _names(birth):
+    return {w["name"] for w in birth.found}
 
 
 @pytest.mark.slow
