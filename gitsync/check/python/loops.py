@@ -123,11 +123,12 @@ def _until_settled(
     """
     seen: list[State] = []
     heads: list[Outcome] = []
-    for number in range(2 * UNKNOWN_PASSES):
+    exact = 1 if m.is_rough else UNKNOWN_PASSES
+    for number in range(2 * exact):
         fresh = [o for o in live if not any(covered(o.state, s) for s in seen)]
         if not fresh:
             return heads, []
-        if number >= UNKNOWN_PASSES and seen:
+        if number >= exact and seen:
             fresh = [Outcome(_widen(m, seen[-1], o.state, node, frame)) for o in fresh]
             fresh = [o for o in fresh if not any(covered(o.state, s) for s in seen)]
         for outcome in fresh:

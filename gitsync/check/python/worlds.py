@@ -397,6 +397,11 @@ class Worlds:
         where = value.place or place or self.at
         return value.options[self.choose(len(value.options), where)]
 
+    @property
+    def is_rough(self) -> bool:
+        """True while a workflow's methods run only so that their calls are noticed."""
+        return self.speculative and self.origin == "workflow"
+
     def join(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Fewer outcomes that mean the same; more than allowed are joined with loss."""
         if len(outcomes) < 2:
@@ -406,7 +411,8 @@ class Worlds:
             if not self._absorb(kept, outcome, force=False):
                 kept.append(outcome)
         stuck: list[Outcome] = []
-        while len(kept) > KEEP_APART:
+        # the policy pass only notices calls: which world makes them does not matter
+        while len(kept) > (1 if self.is_rough else KEEP_APART):
             last = kept.pop()
             if not self._absorb(kept, last, force=True):
                 stuck.append(last)
