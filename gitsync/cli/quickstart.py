@@ -78,17 +78,22 @@ def _program() -> str:
 
 
 def _tell(ready: Ready, url: str, data_dir: Path) -> None:
-    program, token = _program(), shlex.quote(str(data_dir / TOKEN_FILE))
+    program = _program()
+    place = f"--server {url} --token-file {shlex.quote(str(data_dir / TOKEN_FILE))}"
     output.say(f"Published {ready.commit_sha[:10]} of {ready.identity}:")
     for rollout in ready.rollouts:
         output.say(f"  {rollout['name']}: {rollout['verdict']}, sha256:{rollout['digest']}")
     output.say(
         "What to do next:",
         "",
-        f"  {program} clone {ready.identity} --server {url} --token-file {token}",
+        f"  {program} clone {ready.identity} {place}",
         f"  cd {ready.identity.partition('/')[2]}   # change something and commit it, then",
         "  git push",
         f"  {program} status --wait",
+        "",
+        "A workspace of your own, from starters:",
+        "",
+        f"  {program} workspace create OWNER/NAME --starter minimal-local {place}",
         "",
         f"All state is in {data_dir}.",
     )
