@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -136,22 +137,29 @@ def _watched(live: Live, browser: Browser, quick: bool) -> Result:
             ]
 
         deliver(0)
-        alone = deliver(10_000)
-        with _watching(live, WATCHERS):
-            watched = deliver(20_000)
-        again = deliver(30_000)
-    base = (percentile(alone, 0.99) + percentile(again, 0.99)) / 2
-    found = percentile(watched, 0.99)
+        alone, watched, start = [], [], 0
+        for _ in range(3):  # in turn, so that a slow moment of the machine hits both
+            start += 20_000
+            alone.append(deliver(start))
+            with _watching(live, WATCHERS):
+                watched.append(deliver(start + 10_000))
+    pairs = [
+        (percentile(a, 0.99), percentile(w, 0.99)) for a, w in zip(alone, watched, strict=True)
+    ]
+    ratio = statistics.median(w / a for a, w in pairs)
     return Result(
         f"webhook answer while {WATCHERS} pages watch, p99",
-        found,
+        statistics.median(w for _, w in pairs),
         "ms",
         baseline="nobody watches",
-        baseline_value=base,
-        ratio=found / base,
+        baseline_value=statistics.median(a for a, _ in pairs),
+        ratio=ratio,
         target="< 1.1 x nobody",
-        is_met=found / base < 1.1,
-        details={"p50": percentile(watched, 0.5), "p50 alone": percentile(alone, 0.5)},
+        is_met=ratio < 1.1,
+        details={
+            "p50": statistics.median(sum(watched, [])),
+            "p50 alone": statistics.median(sum(alone, [])),
+        },
     )
 
 
@@ -160,7 +168,7 @@ def _watching(live: Live, count: int) -> Iterator[None]:
     """So many open pages, of several people, in a process of their own."""
     cookies = []
     for number in range(4):
-        email = f"watcher-{number}@example.com"
+        email = f"watcher-{number}-{time.time_ns()}@example.com"
         user = live.post("/users", {"email": email, "is_admin": True}, status=201)
         with Browser(live.url) as browser:
             browser.sign_in(user["login_url"])

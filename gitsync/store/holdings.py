@@ -6,6 +6,7 @@ are shown.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from gitsync.records import RolloutVersion, VersionHead
+from gitsync.errors import NotFound
+from gitsync.records import RolloutVersion, Version, VersionHead
 from gitsync.store.rows import Page, page_by_id, record
 from gitsync.store.tables import assessments, rollout_versions, version_branches, versions
 from gitsync.store.versions import read_rollouts
@@ -147,6 +149,41 @@ def two_configs(
         )
     ).first()
     return ([], []) if row is None else (row.configs, row.other)
+
+
+def version_without_configs(db: Connection, workspace_id: str, sha: str) -> Version:
+    """A version whose `configs` are empty here; `NotFound` if there is none."""
+    columns = [column for column in versions.c if column is not versions.c.configs]
+    row: Any = db.execute(
+        sa.select(*columns).where(
+            versions.c.workspace_id == workspace_id, versions.c.commit_sha == sha
+        )
+    ).first()
+    if row is None:
+        raise NotFound(f"Commit {sha[:12]} is no published version of this workspace.")
+    return record(Version, row, configs=())
+
+
+def first_configs(
+    db: Connection, version: VersionHead, *, limit: int
+) -> tuple[list[dict[str, Any]], int]:
+    """The first configs of a version, and how many there are."""
+    if db.dialect.name == "sqlite":
+        rows = db.execute(_CONFIGS, {"id": version.id, "limit": limit}).all()
+        total = db.execute(_CONFIG_COUNT, {"id": version.id}).scalar_one()
+        return [json.loads(row[0]) for row in rows], int(total)
+    # PostgreSQL reads no JSON text with escapes of lone surrogates, which file names hold
+    found = db.execute(
+        sa.select(versions.c.configs).where(versions.c.id == version.id)
+    ).scalar_one()
+    return found[:limit], len(found)
+
+
+_CONFIGS = sa.text(
+    "SELECT item.value FROM versions, json_each(versions.configs) AS item"
+    " WHERE versions.id = :id ORDER BY item.id LIMIT :limit"
+)
+_CONFIG_COUNT = sa.text("SELECT json_array_length(configs) FROM versions WHERE id = :id")
 
 
 def inner_findings(db: Connection, version: VersionHead, *, limit: int) -> list[dict[str, Any]]:

@@ -47,6 +47,8 @@ def pages_of(published) -> dict[str, str]:
         "diff": f"{here}/versions/{published.bad}/diff?from={published.good}",
         "trace": f"{here}/commits/{published.bad}",
         "syncs": f"{here}/syncs",
+        "templates": f"{here}/templates",
+        "starter": f"{here}/templates/minimal-local",
         "deliveries": f"{here}/deliveries",
         "settings": f"{here}/settings",
         "account": "/account",

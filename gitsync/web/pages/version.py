@@ -69,7 +69,8 @@ def show(
 ) -> Response:
     """What a version holds, how it is kept, and how it differs from others."""
     with instance.database.read() as db:
-        version = versions.get_version(db, room.workspace.id, sha)
+        version = holdings.version_without_configs(db, room.workspace.id, sha)
+        configs, in_all = holdings.first_configs(db, version, limit=SHOWN_CONFIGS)
         seen = versions.branches_seen(db, [version.id]).get(version.id, [])
         pins = versions.pins_of(db, version.id)
         rollouts = holdings.worst_rollouts(db, version, limit=PIECE, offset=start)
@@ -88,8 +89,8 @@ def show(
         total=total,
         start=start,
         next=start + PIECE if start + len(rollouts) < total else None,
-        configs=version.configs[:SHOWN_CONFIGS],
-        more_configs=max(0, len(version.configs) - SHOWN_CONFIGS),
+        configs=configs,
+        more_configs=in_all - len(configs),
         skills=version.skills,
         pins=pins,
         sha=str(sha),
