@@ -81,6 +81,7 @@ runs = Table(
     ),
     sa.CheckConstraint("state <> 'stopped' OR stopped_by IS NOT NULL", name="stopped_by"),
     Index("ix_runs_workspace_id_kind_number", "workspace_id", "kind", "number"),
+    Index("ix_runs_workspace_id_rollout_number", "workspace_id", "rollout", "number"),
     Index("ix_runs_state_number", "state", "number"),
     Index("ix_runs_digest", "digest"),
     sqlite_autoincrement=True,  # a number must never come back: cursors hold it

@@ -826,6 +826,11 @@ def upgrade() -> None:
         batch_op.create_index(
             "ix_runs_workspace_id_kind_number", ["workspace_id", "kind", "number"], unique=False
         )
+        batch_op.create_index(
+            "ix_runs_workspace_id_rollout_number",
+            ["workspace_id", "rollout", "number"],
+            unique=False,
+        )
 
     op.create_table(
         "token_workspaces",
