@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 from gitsync.errors import NotFound
 from gitsync.records import RolloutVersion, Version, VersionHead
 from gitsync.store.rows import Page, page_by_id, record
+from gitsync.store.run_tables import runs
 from gitsync.store.tables import assessments, rollout_versions, version_branches, versions
 from gitsync.store.versions import read_rollouts
 
@@ -184,6 +185,28 @@ _CONFIGS = sa.text(
     " WHERE versions.id = :id ORDER BY item.id LIMIT :limit"
 )
 _CONFIG_COUNT = sa.text("SELECT json_array_length(configs) FROM versions WHERE id = :id")
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run in half a line."""
+
+    name: str
+    kind: str
+    state: str
+    rollout: str
+    created_at: datetime
+
+
+def users_of(db: Connection, workspace_id: str, sha: str, *, limit: int) -> list[RunLine]:
+    """The newest runs that use a code version."""
+    rows = db.execute(
+        sa.select(runs.c.name, runs.c.kind, runs.c.state, runs.c.rollout, runs.c.created_at)
+        .where(runs.c.workspace_id == workspace_id, runs.c.commit_sha == sha)
+        .order_by(runs.c.number.desc())
+        .limit(limit)
+    )
+    return [RunLine(row.name, row.kind, row.state, row.rollout, row.created_at) for row in rows]
 
 
 def inner_findings(db: Connection, version: VersionHead, *, limit: int) -> list[dict[str, Any]]:

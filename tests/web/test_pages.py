@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from gitsync.cli import app as cli
 from gitsync.web.pages.render import ago, milliseconds, size
 from tests.live import GOOD_MAIN, NO_GRADER, Live, workspace_files
+from tests.runs.kit import make_team
 from tests.web.browser import Browser
 from tests.web.conftest import publish_two
 
@@ -375,6 +376,14 @@ def test_commands_on_pages_exist():
                 break
             command = command.get_command(None, word)
             assert command is not None, words
+
+
+def test_a_version_names_the_runs_that_use_it(live, chief):
+    team = make_team(live)
+    run = team.submit()
+    said = text_of(chief.get(f"{team.path}/versions/{team.sha}"))
+    assert "Used by" in said and run["name"] in said
+    team.stop_all()
 
 
 # -- how many statements a page costs ---------------------------------------------------------

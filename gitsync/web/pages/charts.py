@@ -53,21 +53,23 @@ class _Scale:
         return [inside[-1] / 2, inside[-1]] if inside else [self.high]
 
 
-def _level(y: float) -> str:
+def level(y: float) -> str:
+    """A horizontal line."""
     return f'<line class="axis" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH}" y2="{y:.1f}"/>'
 
 
 def _frame(scale: _Scale) -> list[str]:
-    parts = [_level(HEIGHT - BOTTOM)]
+    parts = [level(HEIGHT - BOTTOM)]
     for value in scale.ticks():
         y = scale.y(value)
-        parts.append(_level(y))
+        parts.append(level(y))
         text = milliseconds(value * 1000)
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
     return parts
 
 
-def _svg(name: str, title: str, description: str, body: list[str]) -> Markup:
+def svg(name: str, title: str, description: str, body: list[str]) -> Markup:
+    """The whole picture with its words; `name` is unique on the page."""
     return Markup(  # noqa: S704 - numbers, and texts escaped here
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{escape(title)}</title>'
@@ -109,7 +111,7 @@ def sync_bars(points: Sequence[Point]) -> Markup | None:
         f"The latest {len(points)} syncs that found something: {good} published without errors; "
         f"half of them took {middle} or less."
     )
-    return _svg("syncs-chart", "Sync duration and outcome", text, body + _ends(points))
+    return svg("syncs-chart", "Sync duration and outcome", text, body + _ends(points))
 
 
 def push_dots(points: Sequence[Point]) -> Markup | None:
@@ -135,4 +137,4 @@ def push_dots(points: Sequence[Point]) -> Markup | None:
         f"The latest {len(points)} pushes: half were live after {middle}, the slowest after "
         f"{slowest}."
     )
-    return _svg("pushes-chart", "Time from push to live", text, body + _ends(points))
+    return svg("pushes-chart", "Time from push to live", text, body + _ends(points))

@@ -26,7 +26,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 _PIN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 _DAYS = {"": None, "30": 30, "90": 90, "365": 365}
 COMPARABLE = 50  # versions offered for a comparison
-SHOWN_CONFIGS = 60
+SHOWN_CONFIGS, SHOWN_USERS = 60, 10
 
 
 @router.get("/workspaces/{workspace_id}/versions")
@@ -77,6 +77,7 @@ def show(
         total = holdings.count_rollouts(db, version)
         others = holdings.version_lines(db, room.workspace.id, limit=COMPARABLE, after=None)
         branches = glance.watched(db, room.workspace.id)
+        users = holdings.users_of(db, room.workspace.id, sha, limit=SHOWN_USERS)
     return page(
         request,
         "version.html",
@@ -93,6 +94,7 @@ def show(
         more_configs=in_all - len(configs),
         skills=version.skills,
         pins=pins,
+        users=users,
         sha=str(sha),
         others=[v for v in others.items if v.commit_sha != sha],
         serving=[b for b in branches if b.published_sha == sha],
