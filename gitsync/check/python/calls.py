@@ -39,7 +39,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import REGISTRY, BackendCall, Frame
+from gitsync.check.python.worlds import PATH_OF, REGISTRY, BackendCall, Frame
 
 
 def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:
@@ -172,6 +172,9 @@ def call(
                 m.doubt(doubt)
             return doubt
         top, _, _ = function.path.partition(".")
+        if function.path.startswith(PATH_OF) and function.path.endswith(_EXTENDING):
+            m.store(REGISTRY, function.path.rpartition(".")[0], TRUE)
+            return NONE
         if args and function.path in _ENTERING:
             return definitions.entered_value(m, frame, args[0], node)
         runs = function.path.endswith(("().run_until_complete", "Runner().run"))
@@ -203,6 +206,7 @@ def call(
     raise m.error(frame, node, "TypeError", "this value cannot be called")
 
 
+_EXTENDING = (".append", ".extend", ".insert")
 _ENTERING = (
     "contextlib.ExitStack().enter_context",
     "contextlib.AsyncExitStack().enter_context",

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from gitsync.check.python import calls, classes
-from gitsync.check.python.facts import METHODS
+from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
@@ -95,6 +95,8 @@ def _method(m: Machine, cls: Value, obj: ClassObj, name: str) -> list[Breach]:
         ]
     if isinstance(value, Wrapped) and value.kind in ("property", "cached_property"):
         return _from_property(m, obj, value, place, name)
+    if value in [Ext(f"{base}.{name}", "f") for base in BASES.values()]:
+        return []  # deleted afterwards: the SDK's own, which is a coroutine function
     if (getter := _descriptor(m, value)) is not None:
         return _from_descriptor(m, obj, cls, getter, place, name)
     seen = _look(m, value, place)
@@ -314,15 +316,18 @@ def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
             if not fits:
                 out.append(Breach("bad-init", obj.place, obj.qualname, reason))
             continue
-        bound = 1
+        bound, fixed = 1, frozenset[str]()
         if isinstance(value, Wrapped):
             if value.kind == "staticmethod" and name == "__init__":
                 bound = 0
+            if value.kind == "partialmethod":
+                bound += len(value.args)
+                fixed = frozenset(k for k, _ in value.keywords)
             value = value.function
         if isinstance(value, Ref):
             function = m.obj(value)
             if isinstance(function, FunctionObj):
-                if not accepts_one(function, bound) or (
+                if not accepts_one(function, bound, fixed) or (
                     name == "__init__" and (function.is_async or function.is_generator)
                 ):
                     out.append(Breach("bad-init", _function_place(function), obj.qualname, reason))

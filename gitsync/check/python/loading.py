@@ -24,6 +24,8 @@ from gitsync.check.python.values import (
     Value,
 )
 from gitsync.check.python.worlds import (
+    PATH_OF,
+    REGISTRY,
     SYS_MODULES,
     Frame,
     Kind,
@@ -107,7 +109,7 @@ class Loader(Finder):
         if path is not None:
             module.values["__file__"] = Const(f"{ROOT}/{path}")
         if package_paths is not None:
-            paths: Value = Opaque("__path__")
+            paths: Value = Opaque(f"{PATH_OF}{name}")
             module.values["__path__"] = paths
         return module
 
@@ -251,8 +253,13 @@ class Loader(Finder):
             if optional:
                 return [(state, None)]  # type: ignore[list-item]
             return [(state, self._not_found(frame, name, node))]
-        if obj.values.get("__path__") != Opaque("__path__"):
-            return [(state, Unknown(m.place(frame, node), "the package changes its __path__"))]
+        registry = state.heap.get(REGISTRY)
+        is_extended = isinstance(registry, Namespace) and f"{PATH_OF}{obj.name}" in registry.values
+        if is_extended or obj.values.get("__path__") != Opaque(f"{PATH_OF}{obj.name}"):
+            doubt = Unknown(m.place(frame, node), "the package changes its __path__")
+            m.state = state
+            m.taint(cast(Ref, parent).oid, doubt)
+            return [(m.state, doubt)]
         found = self._search(obj.package_paths, child)
         if found is None:
             if optional:

@@ -10,10 +10,10 @@ from gitsync.check.python import (
     calls,
     classes,
     containers,
+    dataclassing,
     expressions,
     instances,
     invoking,
-    making,
     reach,
     subscripts,
 )
@@ -130,7 +130,7 @@ def apply_decorator(
                 copied = made.copy()
                 copied.bases = made.bases
                 value = m.new(copied)
-            return making.apply_dataclass(m, frame, value, options, node)
+            return dataclassing.apply_dataclass(m, frame, value, options, node)
         return value
     if name == "wraps":
         if isinstance(value, Ref):

@@ -16,6 +16,7 @@ from gitsync.check.python.values import (
     InstanceObj,
     ListObj,
     Method,
+    ModuleObj,
     Namespace,
     Opaque,
     PathValue,
@@ -68,6 +69,9 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
             if name == "__qualname__" or name == "__module__" or name == "__name__":
                 _rename(m, frame, owner, name, value, node)
                 return
+        if isinstance(obj, ModuleObj) and name == "__class__":
+            m.taint(owner.oid, m.unknown(frame, node, "a module becomes something else"))
+            return
         if isinstance(obj, FunctionObj) and name in ("__code__", "__defaults__", "__kwdefaults__"):
             m.doubt(m.unknown(frame, node, "the inside of a function is changed"))
         if isinstance(obj, Namespace):
