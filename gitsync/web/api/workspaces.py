@@ -17,6 +17,7 @@ from gitsync.records import Role, Workspace
 from gitsync.store import Page, identities, people, turns, workspaces
 from gitsync.sync import triggers
 from gitsync.web import shapes, wire
+from gitsync.web.answers import may
 from gitsync.web.auth import (
     AdminOf,
     Caller,
@@ -70,8 +71,8 @@ class TemplateBody(Body):
 
     def wanted(self) -> Wanted:
         """As the story wants it."""
-        skills = None if self.skills is None else tuple(self.skills)
-        return Wanted(tuple(self.starters), skills, self.parameters)
+        skills = None if self.skills is None else tuple(dict.fromkeys(self.skills))
+        return Wanted(tuple(dict.fromkeys(self.starters)), skills, self.parameters)
 
 
 class CreateBody(Body):
@@ -183,7 +184,12 @@ def list_workspaces(
     )
 
 
-@router.post("/workspaces", status_code=201, response_model=shapes.CreatedWorkspace)
+@router.post(
+    "/workspaces",
+    status_code=201,
+    response_model=shapes.CreatedWorkspace,
+    responses=may(502),
+)
 def create(
     body: CreateBody, instance: InstanceDep, caller: PersonDep, request: Request
 ) -> dict[str, Any]:
