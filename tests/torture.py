@@ -1,5 +1,5 @@
 """The full counts: hostile repositories, servers and deliveries, 200 kills at random moments,
-50,000 generated rollouts.
+50,000 generated rollouts, 200,000 mutated files.
 
     python -m tests.torture [--only PART …] [--seed N]
 
@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 KILLS = 150  # of a server that follows a remote
 PUSH_KILLS = 50  # of one that is pushed to
 PROGRAMS = 50_000  # generated rollouts
+INPUTS = 200_000  # mutated files of a workspace
 
 
 def _prepare() -> None:
@@ -112,6 +113,15 @@ def programs(_folder: Path, seed: int) -> str:
     )
 
 
+def fuzz(_folder: Path, seed: int) -> str:
+    """Mutated bytes for every reader of files, led by the lines they reach."""
+    from tests.check.fuzz import guided_fuzz
+
+    found = guided_fuzz(INPUTS, seed)
+    total = sum(found.executions.values())
+    return "\n".join([f"{total} executions; no crash, no hang.", "", *found.lines()])
+
+
 PARTS: dict[str, Callable[[Path, int], str]] = {
     "repos": repositories,
     "servers": _pytest("tests/hostile_runs/test_servers.py"),
@@ -122,11 +132,13 @@ PARTS: dict[str, Callable[[Path, int], str]] = {
         "tests/crash/test_embedded.py",
         "tests/crash/test_recovery.py",
         "tests/crash/test_apply.py",
+        "tests/crash/test_bootstrap.py",
         "tests/crash/test_order.py",
     ),
     "stories": _pytest("tests/stories/test_sync_story.py"),
     "kills": kills,
     "programs": programs,
+    "fuzz": fuzz,
 }
 
 
