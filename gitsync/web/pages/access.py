@@ -158,6 +158,11 @@ _DONE = {
     "pinned": "The version is pinned: it is kept while the pin lasts.",
     "unpinned": "The pin was removed.",
     "rechecked": "The version was assessed with the present checker.",
+    "dataset-gone": "The data set was deleted.",
+    "upload-gone": "The upload was ended.",
+    "secret": "The secret is set. Runs that are claimed from now on get it.",
+    "secret-gone": "The secret was deleted.",
+    "stopped": "The run is stopped. Its executor is told at its next heartbeat.",
     "redelivered": "The delivery was taken again.",
 }
 
