@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from gitsync.data_records import Dataset, DatasetState
-from gitsync.errors import Conflict, Forbidden, InvalidInput, NotFound
+from gitsync.errors import ConfigError, Conflict, Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
 from gitsync.records import Run, RunKind, RunState, Token, User, Workspace
 from gitsync.store import (
     Connection,
+    RowExists,
     datasets,
     events,
     people,
@@ -83,8 +85,8 @@ def allowed_kinds(token: Token, wanted: Sequence[str]) -> list[str]:
 
 
 def note_presence(instance: Instance, token: Token, kinds: Sequence[str], *, name: str) -> None:
-    """This executor is there; a hint that needs no fsync."""
-    with instance.database.write(durable=False) as db:
+    """This executor is there; a hint that needs no fsync, and that another may give as well."""
+    with suppress(RowExists), instance.database.write(durable=False) as db:
         run_life.note_executor(db, token.id, kinds, name=storable(name, limit=200))
 
 
@@ -96,27 +98,43 @@ def claim(
     A repeat with the same `key` gives the same run as long as it is held.
     """
     if key is not None:
-        with instance.database.write() as db:
-            before = run_life.claimed_before(db, token.id, key)
-            if before is not None:
-                return _fit(db, instance, before)
+        # reading only: each commit wakes whoever waits for a run, which would be this one again
+        with instance.database.read() as db:
+            is_repeat = run_life.claimed_before(db, token.id, key) is not None
+        if is_repeat:
+            with instance.database.write() as db:
+                before = run_life.claimed_before(db, token.id, key)
+                if before is not None:
+                    return _fit(db, instance, before)
     take_back_lost(instance)
     with instance.database.read() as db:
         found = run_life.waiting(db, kinds=kinds, workspaces=token.workspaces)
     for run in found:
-        with instance.database.write() as db:
-            held = run_life.claim(
-                db,
-                run,
-                token_id=token.id,
-                key=key,
-                lease_s=instance.settings.executor_lease_s,
-                now=instance.now(),
-            )
-            contents = None if held is None else _begin(db, instance, held, name)
+        try:
+            contents = _claim_one(instance, token, run, key=key, name=name)
+        except ConfigError:  # a key is missing, or the row is damaged: the others can go on
+            log.exception("run cannot be given out run=%s", run.id)
+            continue
         if contents is not None:
             return contents
     return None
+
+
+def _claim_one(
+    instance: Instance, token: Token, run: Run, *, key: str | None, name: str
+) -> Claimed | None:
+    with instance.database.write() as db:
+        if key is not None and (before := run_life.claimed_before(db, token.id, key)):
+            return _fit(db, instance, before)  # the same request came twice at once
+        held = run_life.claim(
+            db,
+            run,
+            token_id=token.id,
+            key=key,
+            lease_s=instance.settings.executor_lease_s,
+            now=instance.now(),
+        )
+        return None if held is None else _begin(db, instance, held, name)
 
 
 def _begin(db: Connection, instance: Instance, run: Run, name: str) -> Claimed | None:
@@ -246,6 +264,9 @@ def finish(
             run_life.release(db, run)
             return run
         run = run_life.hold(db, run_id, claim_id, token_id=token.id)
+        if run.state.is_over:  # somebody stopped it between the two statements (PostgreSQL)
+            run_life.release(db, run)
+            return run
         reason = None if state is RunState.FINISHED else reason or "The executor gave no reason."
         return _end(db, instance, run, state, reason=reason, said=results) or runs.get_run(
             db, run_id

@@ -16,6 +16,8 @@ from gitsync.runs.life import held, threshold_of
 from gitsync.store import run_life, run_output
 
 MOST_LOG_ENTRIES = 200_000
+MOST_SAMPLES = 200_000  # all are looked at when the run ends
+MOST_METRICS = run_output.MOST_METRICS
 MOST_DETAILS = 16 * 1024
 
 
@@ -23,6 +25,12 @@ class RunLogFull(Conflict):
     """The log of this run takes no more."""
 
     code = "RUN_LOG_FULL"
+
+
+class RunOutputFull(Conflict):
+    """The run has as many samples or values of metrics as are kept."""
+
+    code = "RUN_OUTPUT_FULL"
 
 
 def append_logs(
@@ -54,6 +62,8 @@ def put_samples(
         run = held(db, instance, token, run_id, claim_id)
         run_output.put_samples(db, run, samples, now=instance.now())
         progress = run_output.progress(db, run, threshold=threshold_of(run))
+        if progress["total_runs"] + progress["skipped"] > MOST_SAMPLES:
+            raise RunOutputFull(f"A run has at most {MOST_SAMPLES} samples.")
         run_output.note_samples(db, run, {**(run.results or {}), **progress})
         return run, int(progress["total_runs"] + progress["skipped"])
 
@@ -71,6 +81,8 @@ def put_metrics(
         run_output.put_metrics(
             db, run, [m | {"timestamp": m["timestamp"] or instance.now()} for m in metrics]
         )
+        if run_output.count_metrics(db, run) > MOST_METRICS:
+            raise RunOutputFull(f"A run has at most {MOST_METRICS} values of metrics.")
         progress: dict[str, Any] = {
             "current_step": max([run.current_step or 0, *(m["step"] for m in metrics)])
         }

@@ -16,6 +16,7 @@ from gitsync.store.run_tables import run_logs, run_metrics, run_samples, runs
 from gitsync.text import storable
 
 MOST_MESSAGE = 16 * 1024
+MOST_METRICS = 100_000
 _CHUNK = 200
 
 
@@ -293,7 +294,13 @@ def put_metrics(db: Connection, run: Run, metrics: Sequence[dict[str, Any]]) -> 
             db.execute(run_metrics.insert().values(run_number=run.number, **metric))
 
 
-def metrics_of(db: Connection, run: Run, *, limit: int = 100_000) -> list[RunMetric]:
+def count_metrics(db: Connection, run: Run) -> int:
+    """How many values there are."""
+    query = sa.select(sa.func.count()).where(run_metrics.c.run_number == run.number)
+    return db.execute(query).scalar_one()
+
+
+def metrics_of(db: Connection, run: Run, *, limit: int = MOST_METRICS) -> list[RunMetric]:
     """All values, by metric and step."""
     rows = db.execute(
         sa.select(run_metrics)

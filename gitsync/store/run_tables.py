@@ -84,6 +84,16 @@ runs = Table(
     Index("ix_runs_workspace_id_rollout_number", "workspace_id", "rollout", "number"),
     Index("ix_runs_state_number", "state", "number"),
     Index("ix_runs_digest", "digest"),
+    Index("ix_runs_dataset_id", "dataset_id"),
+    # one claim is one run, even if it is repeated at the same moment
+    Index(
+        "uq_runs_claim_key",
+        "executor_token_id",
+        "claim_key",
+        unique=True,
+        sqlite_where=sa.text("state = 'running'"),
+        postgresql_where=sa.text("state = 'running'"),
+    ),
     sqlite_autoincrement=True,  # a number must never come back: cursors hold it
 )
 

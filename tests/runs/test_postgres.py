@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from gitsync.records import RunState
+from gitsync.store import run_life
+from gitsync.store import runs as run_store
 from tests.live import live_server
 from tests.postgres import fresh_postgres
 from tests.runs.kit import make_team
-from tests.runs.test_life import *  # noqa: F403 - its tests are run here too
+from tests.runs.test_hostile import *  # noqa: F403 - its tests are run here too
+from tests.runs.test_life import *  # noqa: F403 - the same
 from tests.runs.test_submit import *  # noqa: F403 - the same
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
@@ -44,3 +51,19 @@ def hasty(tmp_path_factory):
         ) as found,
     ):
         yield make_team(found)
+
+
+def test_a_stop_at_the_moment_of_the_finish_stays(team):
+    run = team.submit()
+    executor = team.executor()
+    claim = executor.claim()
+    database = team.live.running.instance.database
+    with ThreadPoolExecutor(1) as pool:
+        with database.write() as db:
+            held = run_store.lock_run(db, run["id"])
+            finishing = pool.submit(executor.say, claim, "finish", state="finished")
+            time.sleep(0.5)  # it has read the run, and waits for the row
+            now = team.live.running.instance.now()
+            assert run_life.end(db, held, RunState.STOPPED, now=now, stopped_by="somebody")
+        assert finishing.result()["state"] == "stopped"
+    assert team.got(f"eval-runs/{run['id']}")["eval_run"]["status"] == "stopped"

@@ -48,15 +48,11 @@ ExecutorDep = Annotated[Caller, Depends(require_executor)]
 RunId = Annotated[str, Path(max_length=60, pattern="^[a-z0-9_]+$")]
 
 
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError("must be finite")
-    return value
-
-
-Number = Annotated[float, AfterValidator(_finite)]
+# bounded, so that neither a mean nor a variance of them overflows, here or in a database
+Number = Annotated[float, Field(ge=-1e100, le=1e100, allow_inf_nan=False)]
 Index = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Amount = Annotated[int, Field(ge=0, le=2**53)]
+Tokens = Annotated[int, Field(ge=0, le=2**45)]  # all of a run's fit into 64 bits
 Text = Annotated[str, AfterValidator(storable)]
 Details = Annotated[dict[str, Any], AfterValidator(plain)]
 
@@ -110,7 +106,7 @@ class Sample(Body):
     run_index: Index = Field(0, description="Which of the `n` tries of the row.")
     status: Literal["completed", "failed", "skipped"] = "completed"
     reward: Number | None = None
-    tokens: Amount | None = None
+    tokens: Tokens | None = None
     duration_ms: Amount | None = None
     error: Text | None = Field(None, max_length=4000)
     details: Details | None = None

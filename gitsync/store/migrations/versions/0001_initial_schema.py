@@ -166,8 +166,6 @@ def upgrade() -> None:
         "bootstraps",
         sa.Column("workspace_id", sa.String(length=40), nullable=False),
         sa.Column("user_id", sa.String(length=40), nullable=False),
-        sa.Column("request_key", sa.String(length=200), nullable=True),
-        sa.Column("body_hash", sa.String(length=64), nullable=False),
         sa.Column("state", sa.String(length=20), nullable=False),
         sa.Column("starters", gitsync.store.tables.Json(), nullable=False),
         sa.Column("skills", gitsync.store.tables.Json(), nullable=True),
@@ -190,9 +188,6 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("workspace_id", name=op.f("pk_bootstraps")),
-        sa.UniqueConstraint(
-            "user_id", "request_key", name=op.f("uq_bootstraps_user_id_request_key")
-        ),
     )
     with op.batch_alter_table("bootstraps", schema=None) as batch_op:
         batch_op.create_index("ix_bootstraps_state", ["state"], unique=False)
@@ -233,6 +228,25 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("workspace_id", "sha", name=op.f("pk_commit_states")),
+    )
+    op.create_table(
+        "creations",
+        sa.Column("workspace_id", sa.String(length=40), nullable=False),
+        sa.Column("user_id", sa.String(length=40), nullable=False),
+        sa.Column("request_key", sa.String(length=200), nullable=False),
+        sa.Column("body_hash", sa.String(length=64), nullable=False),
+        sa.Column("sync_id", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"],
+            ["workspaces.id"],
+            name=op.f("fk_creations_workspace_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("workspace_id", name=op.f("pk_creations")),
+        sa.UniqueConstraint(
+            "user_id", "request_key", name=op.f("uq_creations_user_id_request_key")
+        ),
     )
     op.create_table(
         "credentials",
@@ -820,6 +834,7 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     with op.batch_alter_table("runs", schema=None) as batch_op:
+        batch_op.create_index("ix_runs_dataset_id", ["dataset_id"], unique=False)
         batch_op.create_index("ix_runs_digest", ["digest"], unique=False)
         batch_op.create_index("ix_runs_state_number", ["state", "number"], unique=False)
         batch_op.create_index(batch_op.f("ix_runs_version_id"), ["version_id"], unique=False)
@@ -830,6 +845,13 @@ def upgrade() -> None:
             "ix_runs_workspace_id_rollout_number",
             ["workspace_id", "rollout", "number"],
             unique=False,
+        )
+        batch_op.create_index(
+            "uq_runs_claim_key",
+            ["executor_token_id", "claim_key"],
+            unique=True,
+            sqlite_where=sa.text("state = 'running'"),
+            postgresql_where=sa.text("state = 'running'"),
         )
 
     op.create_table(
