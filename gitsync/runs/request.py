@@ -230,9 +230,11 @@ def _free(table: dict[str, Any]) -> dict[str, Any]:
     if _depth(table) > _MOST_DEPTH:
         _refuse("advanced_config", f"is nested more than {_MOST_DEPTH} deep.")
     try:
-        size = len(json.dumps(table, ensure_ascii=False).encode())
+        size = len(json.dumps(table, ensure_ascii=False, allow_nan=False).encode())
     except UnicodeEncodeError:
         _refuse("advanced_config", "holds text that is no Unicode.")
+    except ValueError:
+        _refuse("advanced_config", "holds a number that is too large.")
     if size > _MOST_FREE:
         _refuse("advanced_config", f"has more than {_MOST_FREE} bytes.")
     return table
