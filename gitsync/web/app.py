@@ -39,6 +39,7 @@ from gitsync.web.auth import Waits
 from gitsync.web.cli_api.scope import WholeSegments
 from gitsync.web.githost import GitHost
 from gitsync.web.limits import BodyLimit, LastResort, SecurityHeaders
+from gitsync.web.logs import loggable
 from gitsync.web.rates import Rates
 from gitsync.web.shapes import Error
 from gitsync.web.wire import error_body, error_response
@@ -133,7 +134,7 @@ def _install_errors(app: FastAPI) -> None:
     async def known(request: Request, error: GitSyncError) -> JSONResponse:
         answer = error_response(error)
         if answer.status_code >= 500 and not isinstance(error, NotSupported):
-            log.warning("request failed path=%s code=%s", request.url.path, error.code)
+            log.warning("request failed path=%s code=%s", loggable(request.url.path), error.code)
         return answer
 
     @app.exception_handler(RequestValidationError)
@@ -162,13 +163,13 @@ def _install_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RowExists)
     async def overtaken(request: Request, error: RowExists) -> JSONResponse:
-        log.warning("overtaken by another request path=%s", request.url.path)
+        log.warning("overtaken by another request path=%s", loggable(request.url.path))
         text = "Somebody changed the same thing at this moment; repeat the request."
         return JSONResponse(error_body("CONFLICT", text), status_code=409)
 
     @app.exception_handler(DatabaseFailed)
     async def database(request: Request, error: DatabaseFailed) -> JSONResponse:
-        log.exception("database failed path=%s", request.url.path)
+        log.exception("database failed path=%s", loggable(request.url.path))
         return JSONResponse(
             error_body("STORE_UNAVAILABLE", "The database does not answer; repeat the request."),
             status_code=503,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gitsync.web.logs import loggable
 from gitsync.web.wire import error_body
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class LastResort:
         except Exception:
             if started or scope["type"] != "http":
                 raise  # the connection is cut, so that nobody takes half an answer for a whole one
-            log.exception("unexpected error path=%s", scope["path"])
+            log.exception("unexpected error path=%s", loggable(scope["path"]))
             await refuse(
                 send, 500, "INTERNAL", "Something went wrong here; the operator's log says more."
             )

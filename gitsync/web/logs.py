@@ -10,6 +10,13 @@ from datetime import UTC, datetime
 from gitsync.settings import Settings
 from gitsync.text import printable
 
+_SECRET_PATHS = ("/uploads/", "/downloads/", "/login/")
+
+
+def loggable(path: str) -> str:
+    """A path without what makes it a secret: links that prove themselves by their text."""
+    return next((f"{start}…" for start in _SECRET_PATHS if path.startswith(start)), path)
+
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:

@@ -160,6 +160,21 @@ def test_a_link_takes_its_part_and_nothing_else(live):
     assert put(part, GOOD).status_code == 200
 
 
+def test_a_link_does_not_reach_the_log(live, caplog):
+    workspace = live.create()
+    [part] = announce(live, workspace, GOOD)["parts"]
+    folder = live.data_dir / "uploads"
+    folder.rename(folder.with_name("uploads.away"))  # as a full or broken disk would be
+    try:
+        answer = put(part, GOOD)
+    finally:
+        folder.with_name("uploads.away").rename(folder)
+    assert (answer.status_code, answer.json()["code"]) == (503, "ARTIFACT_STORE_UNAVAILABLE")
+    assert "path=/uploads/…" in caplog.text
+    assert part["url"].rpartition("/")[2] not in caplog.text + answer.text
+    assert put(part, GOOD).status_code == 200
+
+
 def test_a_refused_content_says_where_and_can_be_dismissed(live):
     workspace = live.create()
     good = upload(live, workspace)
