@@ -129,3 +129,13 @@ def test_the_front_page_leads_somewhere(live):
         httpx.get(live.url + "/", trust_env=False, verify=False, follow_redirects=True).status_code
         == 200
     )
+
+
+def test_the_front_page_tells_a_program_where_to_go_and_a_person_where_to_sign_in(live):
+    told = live.call("GET", "//", headers={"Authorization": ""}).json()
+    for name in ("openapi", "health", "ready"):
+        found = httpx.get(told[name], trust_env=False, verify=False)
+        assert found.status_code == 200, (name, found.text)
+    with httpx.Client(base_url=live.url, trust_env=False, verify=False) as browser:
+        page = browser.get("/", headers={"Accept": "text/html"}, follow_redirects=True)
+    assert page.status_code == 200 and page.url.path == "/signin"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from gitsync.store import events, glance, workspaces
 from gitsync.web.auth import InstanceDep
@@ -53,9 +53,21 @@ def overview(
 
 
 @router.get("/", name="home")
-def home() -> RedirectResponse:
-    """The way in."""
-    return RedirectResponse("/workspaces", status_code=307)
+async def home(request: Request, instance: InstanceDep) -> Response:
+    """The way in: people go on to their workspaces, a program learns where everything is."""
+    varies = {"Vary": "Accept"}
+    if "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse("/workspaces", status_code=307, headers=varies)
+    url = instance.settings.url
+    known = {
+        "name": "gitsync",
+        "dashboard": f"{url}/workspaces",
+        "api": f"{url}/api/v1",
+        "openapi": f"{url}/api/v1/openapi.json",
+        "health": f"{url}/healthz",
+        "ready": f"{url}/readyz",
+    }
+    return JSONResponse(known, headers=varies)
 
 
 @router.post("/theme")
