@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import signal
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -319,6 +322,29 @@ def test_a_run_that_is_not_over_keeps_its_content(live):
     assert team.cli("POST", f"eval-runs/{run['id']}/stop", json={}).status_code == 200
     dataset_work.sweep_datasets(later(live, hours=23))
     assert not kept.exists()
+
+
+@pytest.mark.slow
+def test_a_check_has_a_deadline_and_a_worker_that_dies_is_replaced(tmp_path):
+    with live_server(tmp_path, dataset_deadline_s=0.001) as live:
+        found = upload(live, live.create(), big(20 * MIB))
+        assert found["state"] == "error"
+        assert "GITSYNC_DATASET_DEADLINE_S" in found["error"]["message"]
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_is_no_fault_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset_work, "_PAUSE", timedelta(0))
+    with live_server(tmp_path) as live:
+        workspace = live.create()
+        before = {process.pid for process in multiprocessing.active_children()}
+        upload(live, workspace, GOOD, "first")  # now the worker runs
+        [worker] = {process.pid for process in multiprocessing.active_children()} - before
+        announced = announce(live, workspace, big(30 * MIB))
+        sent = send(announced, big(30 * MIB))
+        complete(live, workspace, announced["dataset"]["id"], sent)
+        os.kill(worker, signal.SIGKILL)
+        assert settled(live, workspace, "sums")["state"] == "uploaded"
 
 
 # -- the real client ------------------------------------------------------------------------------
