@@ -8,8 +8,6 @@ answer; a server that starts again goes on by itself. What cannot be finished is
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import secrets
 import shutil
@@ -20,7 +18,7 @@ from pathlib import Path
 
 from gitsync.apply import commit_plan
 from gitsync.connect import Created, chosen_identity, enroll, full_ref, webhook_secrets_of
-from gitsync.errors import Conflict, GitSyncError, IdempotencyMismatch, InvalidInput
+from gitsync.errors import Conflict, GitSyncError, InvalidInput
 from gitsync.git.child import Guard
 from gitsync.git.failures import RefMoved
 from gitsync.git.host import adopt_head, create_repository
@@ -32,8 +30,9 @@ from gitsync.git.write import move_branch
 from gitsync.instance import Instance
 from gitsync.model import Identity, Sha, Signature
 from gitsync.records import Trigger, User, Workspace, WorkspaceState
-from gitsync.store import bootstraps, commits, events, syncs, turns, workspaces
+from gitsync.store import bootstraps, commits, creations, events, syncs, turns, workspaces
 from gitsync.store.bootstraps import DONE, WRITTEN, YIELDED, Bootstrap
+from gitsync.store.creations import Asked
 from gitsync.sync.objects import held_repository, is_usable, repository_of
 from gitsync.template import select_workspace
 from gitsync.template.catalogue import Catalogue, builtin
@@ -44,7 +43,6 @@ from gitsync.text import printable
 
 log = logging.getLogger(__name__)
 
-KEY_COUNTS = timedelta(hours=24)  # as for every other request (decision 33)
 ABANDONED = timedelta(seconds=60)
 PATIENCE = 20  # attempts after restarts, before a workspace that cannot be made is given up
 _UNDO_WAIT_S = 5.0
@@ -102,12 +100,16 @@ def create_workspace(
 ) -> Born:
     """Make a workspace on the embedded host from the template; its first sync follows at once."""
     who, warnings = chosen_identity(name, identity)
-    asked = [name, str(who), _as_json(wanted), default_branch, watch]
-    body_hash = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
-    workspace_id = None
-    if request_key is not None:
-        workspace_id = _asked_before(instance, creator, request_key, body_hash)
-    if workspace_id is None:
+    asked = Asked.under(
+        request_key, creator.id, name, str(who), _as_json(wanted), default_branch, watch
+    )
+    known = None
+    if asked is not None:
+        with instance.database.read() as db:
+            known = creations.find_creation(db, asked, now=instance.now())
+    if known is not None:
+        workspace_id = known.workspace_id
+    else:
         workspace_id = _reserve(
             instance,
             name=name,
@@ -117,8 +119,7 @@ def create_workspace(
             chosen_branch=None if default_branch is None else full_ref(default_branch),
             watch=watch,
             creator=creator,
-            request_key=request_key,
-            body_hash=body_hash,
+            asked=asked,
         )
     try:
         made = _make(instance, workspace_id)
@@ -148,21 +149,6 @@ def _branch(default_branch: str | None) -> str:
             f"{printable(branch, limit=200)} is no valid name of a branch.", field="default_branch"
         )
     return branch
-
-
-def _asked_before(
-    instance: Instance, creator: User, request_key: str, body_hash: str
-) -> str | None:
-    """The workspace that this very request began, if it did not live to answer."""
-    with instance.database.read() as db:
-        known = bootstraps.find_asked(
-            db, creator.id, request_key, since=instance.now() - KEY_COUNTS
-        )
-    if known is None:
-        return None
-    if known.body_hash != body_hash:
-        raise IdempotencyMismatch("This Idempotency-Key was used with another body.")
-    return known.workspace_id
 
 
 def plan_first(
@@ -210,15 +196,12 @@ def _reserve(
     chosen_branch: str | None,
     watch: str,
     creator: User,
-    request_key: str | None,
-    body_hash: str,
+    asked: Asked | None,
 ) -> str:
     """Name, identity and what was asked, in one transaction; the id of the workspace."""
     _, parameters = plan_first(builtin(), wanted, identity=identity)
     now = instance.now()
     with instance.database.write() as db:
-        if request_key is not None:
-            bootstraps.forget_key(db, creator.id, request_key, before=now - KEY_COUNTS)
         workspace = enroll(
             db,
             instance,
@@ -236,8 +219,6 @@ def _reserve(
             db,
             workspace.id,
             user_id=creator.id,
-            request_key=request_key,
-            body_hash=body_hash,
             starters=list(wanted.starters),
             skills=None if wanted.skills is None else list(wanted.skills),
             parameters=dict(parameters),
@@ -249,6 +230,8 @@ def _reserve(
             boot=instance.boot,
             now=now,
         )
+        if asked is not None:
+            creations.add_creation(db, workspace.id, asked, now=now)
     instance.at("bootstrap.reserved")
     return workspace.id
 

@@ -10,7 +10,7 @@ import re
 import secrets
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from gitsync.model import Identity
 from gitsync.records import Role, Trigger, Workspace, WorkspaceState
 from gitsync.store import (
     Connection,
+    creations,
     dataset_checks,
     events,
     objects,
@@ -34,6 +35,7 @@ from gitsync.store import (
     turns,
     workspaces,
 )
+from gitsync.store.creations import Asked
 from gitsync.store.workspaces import sealed_place
 from gitsync.sync import triggers
 from gitsync.sync.moves import short
@@ -86,8 +88,12 @@ def create_workspace(
     default_branch: str | None,
     watch: str,
     created_by: str | None,
+    request_key: str | None = None,
 ) -> Created:
-    """Create and connect a workspace; its first sync follows at once."""
+    """Create and connect a workspace; its first sync follows at once.
+
+    Asked again under the same key the same one is returned, with what is shown only once.
+    """
     if provider not in PROVIDERS:
         raise InvalidInput(f"provider must be one of {', '.join(PROVIDERS)}.", field="provider")
     is_embedded = provider == "embedded"
@@ -106,6 +112,13 @@ def create_workspace(
         instance.network.policy.check_scheme(remote.scheme)
         clone_url = remote.url
     who, warnings = chosen_identity(name, identity, remote)
+    asked = None
+    if created_by is not None:
+        shown = None if credential is None else replace(credential, secret=None)
+        body = (name, str(who), provider, clone_url, repr(shown), default_branch, watch)
+        asked = Asked.under(request_key, created_by, *body)
+    if asked is not None and (made := _made_before(instance, asked, warnings)) is not None:
+        return made
     webhook_secret = secrets.token_hex(32)
     now = instance.now()
     with instance.database.write() as db:
@@ -128,11 +141,29 @@ def create_workspace(
             db, workspace.id, trigger=Trigger.CONNECT, now=now, requested_by=created_by
         )
         turns.bump(db, workspace.id)
+        if asked is not None:
+            creations.add_creation(db, workspace.id, asked, sync_id=sync_id, now=now)
         workspace = workspaces.get_workspace(db, workspace.id)
+    instance.at("workspace.created")
     if is_embedded:
         create_repository(instance.repository_of(workspace.id, is_embedded=True))
     instance.wake(workspace.id)
     return Created(workspace, sync_id, webhook_secret, public_key, warnings)
+
+
+def _made_before(instance: Instance, asked: Asked, warnings: tuple[str, ...]) -> Created | None:
+    """The workspace of this very request, whose server did not live to answer."""
+    with instance.database.read() as db:
+        known = creations.find_creation(db, asked, now=instance.now())
+        if known is None or known.sync_id is None:
+            return None
+        workspace = workspaces.get_workspace(db, known.workspace_id)
+        row = workspaces.get_credential(db, workspace.id)
+    if workspace.is_embedded:
+        create_repository(instance.repository_of(workspace.id, is_embedded=True))
+    secret = next(iter(webhook_secrets_of(instance, workspace.id)), "")
+    public_key = None if row is None else row["public_key"]
+    return Created(workspace, known.sync_id, secret, public_key, warnings)
 
 
 def enroll(

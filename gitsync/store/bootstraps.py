@@ -22,7 +22,6 @@ class Bootstrap:
 
     workspace_id: str
     user_id: str
-    body_hash: str
     state: str
     starters: tuple[str, ...]
     skills: tuple[str, ...] | None
@@ -47,8 +46,6 @@ def add_bootstrap(
     workspace_id: str,
     *,
     user_id: str,
-    request_key: str | None,
-    body_hash: str,
     starters: list[str],
     skills: list[str] | None,
     parameters: dict[str, Any],
@@ -65,8 +62,6 @@ def add_bootstrap(
         bootstraps.insert().values(
             workspace_id=workspace_id,
             user_id=user_id,
-            request_key=request_key,
-            body_hash=body_hash,
             state=RESERVED,
             starters=starters,
             skills=skills,
@@ -87,33 +82,6 @@ def find_bootstrap(db: Connection, workspace_id: str) -> Bootstrap | None:
     """The row of a workspace; None if it was not made from the template, or is gone."""
     row = db.execute(sa.select(bootstraps).where(bootstraps.c.workspace_id == workspace_id)).first()
     return None if row is None else record(Bootstrap, row)
-
-
-def find_asked(
-    db: Connection, user_id: str, request_key: str, *, since: datetime
-) -> Bootstrap | None:
-    """What this person asked for under this key, not before `since`."""
-    row = db.execute(
-        sa.select(bootstraps).where(
-            bootstraps.c.user_id == user_id,
-            bootstraps.c.request_key == request_key,
-            bootstraps.c.created_at >= since,
-        )
-    ).first()
-    return None if row is None else record(Bootstrap, row)
-
-
-def forget_key(db: Connection, user_id: str, request_key: str, *, before: datetime) -> None:
-    """Let a key be used again for something else once it is too old to count."""
-    db.execute(
-        bootstraps.update()
-        .where(
-            bootstraps.c.user_id == user_id,
-            bootstraps.c.request_key == request_key,
-            bootstraps.c.created_at < before,
-        )
-        .values(request_key=None)
-    )
 
 
 def advance(db: Connection, workspace_id: str, state: str, *, now: datetime, **values: Any) -> bool:

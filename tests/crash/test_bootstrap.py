@@ -152,6 +152,55 @@ def test_kills_at_a_named_point_are_survived(birth, point, who):
     birth.restart_quietly()
 
 
+SSH = {
+    "clone_url": "ssh://git@git.example.com/team/rollouts.git",
+    "credential": {"kind": "ssh", "generate_key": True},
+}
+TOKEN = {
+    "clone_url": "https://git.example.com/team/rollouts.git",
+    "credential": {"kind": "token", "secret": "canary-token-77a1"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"provider": "generic", "connect": SSH, "identity": "acme--local/ssh"},
+        {"provider": "github", "connect": TOKEN, "identity": "acme--local/token"},
+    ],
+)
+def test_what_is_shown_once_is_shown_to_who_repeats_the_request(birth, more):
+    """Killed between the workspace's transaction and its answer: no name that is taken."""
+    birth.body = {"name": "team", **more}
+    birth.killed_at("workspace.created")
+    birth.service.start()
+    (workspace,) = birth.found
+    made = birth.ask()
+    assert made.status_code == 201, made.text
+    assert made.json()["id"] == workspace["id"] and len(birth.found) == 1
+    assert len(made.json()["webhook"]["secret"]) == 64
+    assert bool(made.json()["public_key"]) == (more.get("connect") is SSH)
+    again = birth.ask()
+    assert again.json() == made.json() and again.headers["Idempotent-Replay"] == "true"
+    with closing(birth.database()) as db:
+        assert db.execute("SELECT count(*) FROM webhook_secrets").fetchone() == (1,)
+        assert db.execute("SELECT count(*) FROM credentials").fetchone() == (len(more) > 0,)
+    assert "canary-token-77a1" not in birth.service.said()
+
+
+@pytest.mark.slow
+def test_a_key_of_a_dead_server_is_not_taken_for_another_request(birth):
+    birth.body = {"name": "team"}
+    birth.killed_at("workspace.created")
+    birth.service.start()
+    for other in ({"name": "team", "watch": "all"}, {"name": "else"}, BODY):
+        birth.body = other
+        answer = birth.ask()
+        assert (answer.status_code, answer.json()["code"]) == (409, "IDEMPOTENCY_MISMATCH"), other
+
+
 @pytest.mark.slow
 def test_killed_again_and_again_it_is_still_made_once(birth):
     for point in ("bootstrap.reserved", "bootstrap.written", "bootstrap.moved"):
@@ -188,8 +237,8 @@ def test_killed_at_random_moments_each_is_made_once(birth, capsys):
     assert len(repositories) == 8
     for repository in repositories:
         assert kit.git(f"--git-dir={repository}", "rev-list", "--all", "--count") == "1"
-    for birth.workspace in birth.found:
-        birth.service.idle(birth.workspace)
+    for workspace in birth.found:
+        birth.workspace = birth.service.idle(workspace)
     birth._rows()
     birth._files()
     birth.restart_quietly()

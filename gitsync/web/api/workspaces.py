@@ -212,6 +212,7 @@ def create(
         default_branch=body.default_branch,
         watch=body.watch,
         created_by=caller.id,
+        request_key=request.headers.get("idempotency-key"),
     )
     return _created(instance, created)
 
