@@ -96,8 +96,10 @@ def member_of(db: Connection, user_id: str) -> frozenset[str]:
     return frozenset(db.execute(found).scalars())
 
 
-def troubled(db: Connection, *, limit: int, user_id: str | None) -> list[Workspace]:
-    """Active workspaces whose last sync went wrong, or that cannot be looked at."""
+def troubled(
+    db: Connection, *, limit: int, user_id: str | None, owed_before: datetime
+) -> list[Workspace]:
+    """Active workspaces whose last sync went wrong, that cannot be looked at, or that are stuck."""
     ended = syncs.alias()
     newest = (
         sa.select(sa.func.max(ended.c.id))
@@ -108,7 +110,11 @@ def troubled(db: Connection, *, limit: int, user_id: str | None) -> list[Workspa
     bad = sa.select(syncs.c.id).where(syncs.c.id == newest, syncs.c.outcome.in_(_TROUBLE))
     query = sa.select(workspaces).where(
         workspaces.c.state == "active",
-        sa.or_(workspaces.c.last_error.is_not(None), bad.exists()),
+        sa.or_(
+            workspaces.c.last_error.is_not(None),
+            workspaces.c.owed_since < owed_before,
+            bad.exists(),
+        ),
     )
     if user_id is not None:
         query = query.join(memberships, memberships.c.workspace_id == workspaces.c.id).where(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from contextlib import contextmanager
 from html import unescape
 
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 
 from gitsync.cli import app as cli
 from gitsync.web.pages.render import ago, milliseconds, size
-from tests.live import GOOD_MAIN, NO_GRADER, Live, workspace_files
+from tests.live import GOOD_MAIN, NO_GRADER, Live, live_server, workspace_files
 from tests.runs.kit import make_team
 from tests.web.browser import Browser
 from tests.web.conftest import publish_two
@@ -340,6 +341,35 @@ def test_what_is_not_there_is_a_page_too(chief, published):
     assert chief.http.get("/nowhere", headers={"Accept": "*/*"}).json()["code"] == "NOT_FOUND"
 
 
+def test_a_database_that_is_away_is_told_in_a_page(live, chief, published, monkeypatch):
+    from gitsync.store import DatabaseFailed, glance
+
+    def fail(*args, **more):
+        raise DatabaseFailed("SELECT 1", None, Exception("gone"))
+
+    monkeypatch.setattr(glance, "search_workspaces", fail)
+    answer = chief.get("/workspaces")
+    assert answer.status_code == 503 and "Load the page again" in text_of(answer)
+    assert "SELECT" not in answer.text
+
+
+def test_a_remote_that_is_away_needs_attention(tmp_path):
+    port = 9  # nobody listens: the look is tried again and again
+    with (
+        live_server(tmp_path, allowed_hosts=(f"127.0.0.1:{port}",)) as away,
+        enter(away) as chief,
+    ):
+        connect = {"clone_url": f"http://127.0.0.1:{port}/acme/rollouts.git"}
+        made = away.post("/workspaces", {"name": "Away", "provider": "generic", "connect": connect})
+        end = time.monotonic() + 10
+        while "Cannot sync" not in (said := text_of(chief.get("/workspaces"))):
+            assert time.monotonic() < end, said
+            time.sleep(0.05)
+        assert "Needs attention" in said
+        assert "next try" in text_of(chief.get(f"/workspaces/{made['id']}"))
+        assert "1 failure" in text_of(chief.get("/admin"))
+
+
 def test_empty_states_teach_the_next_step(live):
     live._count += 1
     with enter(live, f"alone-{live._count}@example.com", is_admin=False) as alone:
@@ -405,6 +435,7 @@ def counted():
         sa.event.remove(sa.engine.Engine, "before_cursor_execute", note)
 
 
+@pytest.mark.slow
 def test_the_number_of_statements_does_not_grow(live, chief):
     small, large = publish_two(live), publish_two(live)
     names = [f"r{n}" for n in range(15)]

@@ -6,6 +6,7 @@ of it), then the role (403), then the input.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -16,14 +17,16 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
-from gitsync.errors import Forbidden, GitSyncError, InvalidInput, NotFound
+from gitsync.errors import Conflict, Forbidden, GitSyncError, InvalidInput, NotFound
 from gitsync.instance import Instance
 from gitsync.records import Role, Workspace
-from gitsync.store import workspaces
+from gitsync.store import DatabaseFailed, RowExists, workspaces
 from gitsync.web.auth import InstanceDep, role_in
 from gitsync.web.pages.render import page
 from gitsync.web.session import FormRefused, Session, SessionDep, SignInNeeded, find_session
 from gitsync.web.wire import status_of
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,11 @@ class PageRoute(APIRoute):
                 error = e
             except RequestValidationError as e:
                 error = _as_error(e)
+            except RowExists:
+                error = Conflict("Somebody changed the same thing at this moment; repeat it.")
+            except DatabaseFailed:
+                log.exception("database failed path=%s", request.url.path)
+                return _told(request, None, 503, "The database does not answer.", _HINTS[503])
             return await anyio.to_thread.run_sync(problem, request, error)
 
         return handler
@@ -88,14 +96,21 @@ _HINTS = {
 def problem(request: Request, error: GitSyncError) -> Response:
     """An error as a page that says what to do."""
     status = status_of(error)
+    hint = None if isinstance(error, FormRefused) else _HINTS.get(status)
+    return _told(request, find_session(request), status, error.message, hint)
+
+
+def _told(
+    request: Request, viewer: Session | None, status: int, message: str, hint: str | None
+) -> Response:
     return page(
         request,
         "error.html",
-        viewer=find_session(request),
+        viewer=viewer,
         status=status,
         heading=_HEADINGS.get(status, "Something went wrong"),
-        message=error.message,
-        hint=None if isinstance(error, FormRefused) else _HINTS.get(status),
+        message=message,
+        hint=hint,
         back="/workspaces",
         back_text="To the workspaces",
     )

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from gitsync.store import events, glance, workspaces
 from gitsync.web.auth import InstanceDep
+from gitsync.web.health import STUCK_AFTER
 from gitsync.web.pages.access import PageRoute, notice_of
 from gitsync.web.pages.render import THEMES, page
 from gitsync.web.query import WindowDep
@@ -34,7 +35,10 @@ def overview(
             db, q.strip(), limit=window.limit, after=window.after, user_id=user_id
         )
         is_first = window.after is None and not q.strip()
-        trouble = glance.troubled(db, limit=20, user_id=user_id) if is_first else []
+        stuck = instance.now() - STUCK_AFTER
+        trouble = (
+            glance.troubled(db, limit=20, user_id=user_id, owed_before=stuck) if is_first else []
+        )
         shown = {w.id: w for w in (*trouble, *found.items)}
         branches = workspaces.branches_of(db, shown)
         health = glance.glances(db, list(shown.values()), branches)
@@ -45,6 +49,7 @@ def overview(
         found=found,
         trouble=trouble,
         health=health,
+        stuck=stuck,
         q=q.strip(),
         last=last,
         notice=notice_of(request),
