@@ -24,6 +24,8 @@ _HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 
+_KEPT_NOWHERE = (b"cache-control", b"no-store")
+
 
 class BodyLimit:
     """Refuses bodies over `most` bytes (413) or slower than `seconds` in all (408).
@@ -140,6 +142,9 @@ class SecurityHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        # answers of an API hold tokens, links and secrets: what may be kept says so itself
+        is_api = scope["type"] == "http" and scope["path"].startswith("/api/")
+        wanted = (*_HEADERS, _KEPT_NOWHERE) if is_api else _HEADERS
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -148,7 +153,7 @@ class SecurityHeaders:
                     **message,
                     "headers": [
                         *message.get("headers", ()),
-                        *(pair for pair in _HEADERS if pair[0] not in present),
+                        *(pair for pair in wanted if pair[0] not in present),
                     ],
                 }
             await send(message)

@@ -117,6 +117,9 @@ def authenticate(
         log.warning("sign-in failed place=%s", place)
         for limit, who in limits:
             counted.count(limit, *who)
+        return None
+    for limit, who in limits:  # others may have failed meanwhile: a burst learns no more
+        counted.check(limit, *who)
     return user
 
 

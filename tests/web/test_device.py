@@ -162,3 +162,10 @@ def test_somebody_who_tries_codes_is_stopped(browser, monkeypatch):
 def test_a_malformed_poll_is_refused(live, body):
     answer = post(live, "token", body)
     assert answer.status_code == 400 and answer.json()["code"] == "VALIDATION"
+
+
+def test_a_token_is_kept_in_no_cache(live):
+    codes = begin(live)
+    for what, body in (("authorize", {}), ("token", {"device_code": codes["device_code"]})):
+        assert post(live, what, body).headers["cache-control"] == "no-store"
+    assert live.call("GET", "/whoami").headers["cache-control"] == "no-store"

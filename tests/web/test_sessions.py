@@ -127,6 +127,24 @@ def test_too_many_wrong_passwords_must_wait(browser, member, monkeypatch):
     assert "Try again in" in answer.text and not is_signed_in(browser)
 
 
+def test_passwords_tried_at_once_are_no_more_than_one_after_another(
+    live, browser, member, monkeypatch
+):
+    monkeypatch.setattr(rates, "SIGN_IN_BY_PERSON", rates.parse("3/15 minute"))
+    email, verify = member[0]["email"], people.verify_password
+
+    def overtaken(stored, password):
+        if password == PASSWORD:  # while it is looked at, three others are refused
+            with Browser(live.url) as other:
+                for _ in range(3):
+                    assert other.send("/signin", email=email, password="no").status_code == 403
+        return verify(stored, password)
+
+    monkeypatch.setattr(people, "verify_password", overtaken)
+    assert browser.send("/signin", email=email, password=PASSWORD).status_code == 429
+    assert not is_signed_in(browser)
+
+
 def test_a_sign_in_form_needs_its_token(browser, member):
     fields = {"email": member[0]["email"], "password": PASSWORD}
     browser.get("/signin")

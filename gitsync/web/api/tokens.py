@@ -81,6 +81,7 @@ def change_password(
         if current is None or people.verify_password(stored, current) is None:
             counted.count(SIGN_IN_BY_PERSON, "password", user.id)
             raise Forbidden("The present password is wrong, or it was not given.", field="current")
+        counted.check(SIGN_IN_BY_PERSON, "password", user.id)  # others may have failed meanwhile
     hashed = people.hash_password(password)
     now = instance.now()
     with instance.database.write() as db:
