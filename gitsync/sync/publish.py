@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gitsync.errors import Conflict, GitSyncError
+from gitsync.errors import Conflict, GitSyncError, NotFound
 from gitsync.git.child import Guard
 from gitsync.git.mirror import Arrived, Mirror
 from gitsync.git.refs import loose_refs
@@ -102,16 +102,22 @@ def _store_late_packs(work: Work, shas: Sequence[Sha], guard: Guard) -> None:
             return
         if pack is not None:
             key, tips, size = pack
-            with instance.database.write() as db:
-                objects.add_pack(
-                    db,
-                    work.workspace.id,
-                    object_key=key,
-                    tips=tips,
-                    size=size,
-                    shallow=(),
-                    now=instance.now(),
-                )
+            instance.at("pack.late")
+            try:
+                with instance.database.write() as db:
+                    workspaces.lock_workspace(db, work.workspace.id)
+                    objects.add_pack(
+                        db,
+                        work.workspace.id,
+                        object_key=key,
+                        tips=tips,
+                        size=size,
+                        shallow=(),
+                        now=instance.now(),
+                    )
+            except NotFound:  # deleted meanwhile, with the packs that had rows
+                instance.bucket.delete(key)
+                return
     instance.at("pack.stored")
 
 

@@ -51,6 +51,26 @@ def test_a_bug_in_a_turn_is_told_and_tried_again(tmp_path):
         eventually(lambda: live.status(workspace, sha, wait=0)["state"] == "published", seconds=30)
 
 
+def test_a_workspace_that_is_deleted_while_its_pack_is_stored_leaves_nothing(tmp_path):
+    """The pack of an embedded repository follows the publish: by then nobody may want it."""
+
+    def at(point: str) -> None:
+        if point == "pack.late":
+            live.post(f"/workspaces/{workspace['id']}/disconnect")
+            assert live.call("DELETE", f"/workspaces/{workspace['id']}").status_code == 204
+        reached.add(point)
+
+    reached: set[str] = set()
+    with stopped_at(tmp_path, at) as live:
+        workspace = live.create()
+        checkout = live.checkout(workspace)
+        checkout.commit(workspace_files())
+        checkout.push()
+        eventually(lambda: {"pack.late", "turn.ended"} <= reached)
+        stored = (live.data_dir / "artifacts").rglob("*.pack")
+        assert [p for p in stored if workspace["id"] in str(p)] == []
+
+
 def test_the_lease_of_a_turn_that_does_not_run_is_not_renewed(tmp_path):
     with live_server(tmp_path) as live:
         one, two = live.create()["id"], live.create()["id"]
