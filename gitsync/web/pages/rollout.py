@@ -14,9 +14,10 @@ from gitsync.git.objects import open_commit
 from gitsync.instance import Instance
 from gitsync.model import Sha
 from gitsync.records import Workspace
-from gitsync.store import events, holdings
+from gitsync.store import events, holdings, run_pages
 from gitsync.sync.objects import is_usable, repository_of
 from gitsync.web.auth import InstanceDep
+from gitsync.web.pages import run_charts
 from gitsync.web.pages.access import PageRoute, ReaderRoom
 from gitsync.web.pages.excerpt import explained
 from gitsync.web.pages.render import page
@@ -25,6 +26,7 @@ from gitsync.web.query import WindowDep
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 README_BYTES = 64 * 1024
+IN_CHART = 40
 
 
 @router.get("/workspaces/{workspace_id}/rollouts/{name}")
@@ -43,6 +45,7 @@ def show(
         held = holdings.rollout_history(
             db, workspace.id, name, limit=window.limit, after=window.after
         )
+        scored = run_pages.scored(db, workspace.id, name, limit=IN_CHART)
     if not held.total_count:
         raise NotFound(f"No version has a rollout {name!r}.")
     try:
@@ -63,6 +66,7 @@ def show(
         name=name,
         served=current,
         held=held,
+        rewards=run_charts.reward_line(scored),
         changes=_changes(held.items),
         found=None if sha is None else explained(instance, workspace, sha, findings),
         readme=None if sha is None else _readme(instance, workspace, sha, name),
