@@ -319,11 +319,15 @@ def _of_instance(
     if name == "__dict__":
         return Names(owner.oid)
     raw = class_lookup(m, obj.cls, name)
-    if isinstance(raw, Wrapped) and raw.kind in ("property", "cached_property"):
+    if isinstance(raw, Wrapped) and raw.kind == "property":
         return calls.call(m, frame, raw.function, [owner], {}, node)
     own = m.read(owner.oid, name)
     if own is not None:
         return own
+    if isinstance(raw, Wrapped) and raw.kind == "cached_property":
+        value = m.concrete(calls.call(m, frame, raw.function, [owner], {}, node))
+        m.store(owner.oid, name, value)
+        return value
     if raw is not None:
         if isinstance(raw, Ref):
             descriptor = m.obj(raw)

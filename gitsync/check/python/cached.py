@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import calls
+from gitsync.check.python import calls, reach
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
+    TRUE,
     Const,
     DictObj,
     Ext,
@@ -44,14 +45,24 @@ def call_cached(
     prefix = f"cached:{function.function!r}:"
     key = f"{prefix}{args!r}:{sorted(keywords.items(), key=lambda k: k[0])!r}"
     known = m.read(REGISTRY, key)
+    if known is not None and m.read(REGISTRY, f"forgets:{prefix}") is not None:
+        return _forgotten(m, frame, known, node)
     if known is not None:
         return known
+    result = m.concrete(calls.call(m, frame, function.function, args, keywords, node))
     registry = m.state.heap.get(REGISTRY)
     names = registry.values if isinstance(registry, Namespace) else {}
     if isinstance(most, int) and sum(1 for n in names if n.startswith(prefix)) >= most:
-        return m.unknown(frame, node, "what a full cache has forgotten is not known")
-    result = m.concrete(calls.call(m, frame, function.function, args, keywords, node))
+        m.store(REGISTRY, f"forgets:{prefix}", TRUE)
+        return _forgotten(m, frame, result, node)
     m.store(REGISTRY, key, result)
+    return result
+
+
+def _forgotten(m: Machine, frame: Frame, result: Value, node: ast.AST) -> Value:
+    """A cache that was full may give the old object or a new one."""
+    if reach.touches(m.state, result):
+        return m.unknown(frame, node, "what a full cache has forgotten is not known")
     return result
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import classes
+from gitsync.check.python import classes, slots
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.making import ANNOTATIONS, is_abc
 from gitsync.check.python.values import (
+    NONE,
     ClassObj,
     Const,
     Decorator,
     DictObj,
     InstanceObj,
     ListObj,
+    Opaque,
     Ref,
     TupleValue,
     Value,
@@ -46,11 +48,31 @@ def _check_default(
         isinstance(obj, ListObj) and obj.kind in ("list", "set", "deque")
     )
     if isinstance(obj, InstanceObj):
-        methods = {n: classes.class_attribute(m, obj.cls, n) for n in ("__eq__", "__hash__")}
-        is_mutable = methods["__eq__"] is not None and methods["__hash__"] is None
+        found = {n: classes.class_attribute(m, obj.cls, n) for n in ("__eq__", "__hash__")}
+        is_mutable = found["__hash__"] == NONE or (
+            found["__eq__"] is not None and found["__hash__"] is None
+        )
     if is_mutable:
         reason = f"the field {name} has a mutable default; use field(default_factory=...)"
         raise m.error(frame, node, "ValueError", reason)
+
+
+def _set_hash_and_slots(
+    m: Machine, cls: ClassObj, options: dict[str, Value], *, own: list[str]
+) -> None:
+    """What `dataclass` adds beside the constructor, as far as a later class depends on it."""
+    compares = options.get("eq") != Const(False)
+    if "__hash__" not in cls.values and compares and options.get("unsafe_hash") != Const(True):
+        cls.values["__hash__"] = Opaque("hash") if cls.frozen else NONE
+    if options.get("slots") == Const(True):
+        inherited = {
+            slot
+            for part in cls.mro
+            if isinstance(part, Ref)
+            for slot in slots.slots_of(m, m.space(part.oid).values) or ()
+        }
+        names = tuple(Const(name) for name in own if Const(name) not in inherited)
+        cls.values["__slots__"] = TupleValue(names)
 
 
 def apply_dataclass(
@@ -70,7 +92,7 @@ def apply_dataclass(
                 raise m.error(frame, node, "TypeError", reason)
     keyword_only = options.get("kw_only") == Const(True)
     annotations = cls.values.get(ANNOTATIONS)
-    own: list[str] = []
+    written: list[str] = []
     for entry in annotations.items if isinstance(annotations, TupleValue) else ():
         parts = cast(TupleValue, entry).items
         name, text = (p.value if isinstance(p, Const) else "" for p in parts)
@@ -80,6 +102,7 @@ def apply_dataclass(
         if head == "KW_ONLY":
             keyword_only = True
             continue
+        written.append(str(name))
         default = cls.values.get(str(name))
         required = default is None
         only = keyword_only
@@ -87,7 +110,6 @@ def apply_dataclass(
             given = dict(default.parts)
             if given.get("init") == Const(False):
                 fields.pop(str(name), None)
-                own.append(str(name))
                 continue
             required = not ({"default", "default_factory"} & set(given))
             if {"default", "default_factory"} <= set(given):
@@ -115,6 +137,7 @@ def apply_dataclass(
             "dataclass-init",
             tuple((n, TupleValue((Const(r), Const(k)))) for n, r, k in cls.fields),
         )
+    _set_hash_and_slots(m, cls, options, own=[n for n in fields if n in written])
     if is_abc(cls):
         cls.abstract = classes.abstract_names(m, ref)
     return ref

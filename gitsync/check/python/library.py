@@ -108,7 +108,6 @@ _IDENTITY = frozenset(
         "typing_extensions.runtime_checkable",
         "typing.dataclass_transform",
         "functools.total_ordering",
-        "enum.unique",
         "enum.member",
         "enum.nonmember",
         "types.coroutine",

@@ -204,6 +204,24 @@ def _cast(
     return args[1] if len(args) > 1 else NONE
 
 
+def _unique(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`@enum.unique` refuses two members of one value."""
+    value = args[0] if args else NONE
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, ClassObj) and classes.is_enum(obj):
+        seen: list[Value] = []
+        for member in obj.values.values():
+            made = m.obj(member) if isinstance(member, Ref) else None
+            if isinstance(made, InstanceObj) and made.cls == value:
+                held = made.values.get("_value_")
+                if isinstance(held, Const) and held in seen:
+                    raise m.error(frame, node, "ValueError", f"{obj.name} has a value twice")
+                seen += [held] if isinstance(held, Const) else []
+    return value
+
+
 def _overload(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -377,6 +395,7 @@ RULES: dict[str, Rule] = {
     "builtins.property": _wrapper("property"),
     "functools.cached_property": _wrapper("cached_property"),
     "types.DynamicClassAttribute": _wrapper("property"),
+    "enum.unique": _unique,
     "enum.property": _wrapper("property"),
     "abc.abstractmethod": _abstractmethod,
     "abc.abstractproperty": _abstract("property"),
