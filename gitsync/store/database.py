@@ -89,13 +89,18 @@ class Database:
             if self.is_sqlite:
                 Path(self.url.database or "").parent.mkdir(parents=True, exist_ok=True)
                 self.engine: Engine = sa.create_engine(
-                    self.url, pool_size=16, max_overflow=48, pool_timeout=30
+                    self.url, pool_size=16, max_overflow=48, pool_timeout=30, hide_parameters=True
                 )
                 sa.event.listen(self.engine, "connect", _prepare_sqlite)
                 sa.event.listen(self.engine, "begin", self._begin_sqlite)
             else:
                 self.engine = sa.create_engine(
-                    self.url, pool_size=16, max_overflow=16, pool_timeout=30, pool_pre_ping=True
+                    self.url,
+                    pool_size=16,
+                    max_overflow=16,
+                    pool_timeout=30,
+                    pool_pre_ping=True,
+                    hide_parameters=True,  # errors are logged, and values may be anybody's
                 )
         except (sa.exc.SQLAlchemyError, ImportError, OSError) as e:
             hint = " Install gitsync[postgres]." if isinstance(e, ImportError) else ""

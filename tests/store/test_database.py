@@ -137,6 +137,12 @@ def test_a_failing_write_leaves_nothing(database):
         assert db.execute(sa.select(facts)).all() == []
 
 
+def test_an_error_shows_no_values(database):
+    with pytest.raises(sa.exc.DBAPIError) as failed, database.write() as db:
+        db.execute(sa.text("INSERT INTO nowhere VALUES (:value)"), {"value": "sk-hidden"})
+    assert "nowhere" in str(failed.value) and "sk-hidden" not in str(failed.value)
+
+
 def test_times_come_back_to_the_microsecond(database):
     workspace = add(database)
     assert get(database, workspace).created_at == NOW

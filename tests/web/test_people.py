@@ -8,7 +8,10 @@ import uuid
 import httpx
 import pytest
 
+from gitsync.store import DatabaseFailed
+from gitsync.web import login
 from tests.live import workspace_files
+from tests.web.browser import Browser
 from tests.web.conftest import people_of
 
 
@@ -44,6 +47,18 @@ def test_a_new_user_gets_a_link_that_works_once(live):
 def test_a_link_nobody_made_signs_nobody_in(live, code):
     answer = httpx.post(f"{live.url}/login/{code}", trust_env=False, verify=False)
     assert answer.status_code in (400, 404, 410) and "gs_" not in answer.text
+
+
+def test_a_link_is_not_in_the_log_when_the_database_is_away(live, monkeypatch, caplog):
+    def away(*_):
+        raise DatabaseFailed("SELECT 1", None, Exception("gone"))
+
+    made = live.post("/users", {"email": "away@example.com"}, status=201)["login_url"]
+    path, code = made.removeprefix(live.url), made.rpartition("/")[2]
+    with monkeypatch.context() as patch, Browser(live.url) as browser:
+        patch.setattr(login, "visitor_of", away)
+        assert browser.get(path).status_code == 503
+    assert "path=/login/…" in caplog.text and code not in caplog.text
 
 
 def test_a_login_link_ends_after_a_day(live):

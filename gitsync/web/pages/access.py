@@ -22,6 +22,7 @@ from gitsync.instance import Instance
 from gitsync.records import Role, Workspace
 from gitsync.store import DatabaseFailed, RowExists, workspaces
 from gitsync.web.auth import InstanceDep, role_in
+from gitsync.web.logs import loggable
 from gitsync.web.pages.render import page
 from gitsync.web.session import FormRefused, Session, SessionDep, SignInNeeded, find_session
 from gitsync.web.wire import status_of
@@ -61,7 +62,7 @@ class PageRoute(APIRoute):
             except RowExists:
                 error = Conflict("Somebody changed the same thing at this moment; repeat it.")
             except DatabaseFailed:
-                log.exception("database failed path=%s", request.url.path)
+                log.exception("database failed path=%s", loggable(request.url.path))
                 return _told(request, None, 503, "The database does not answer.", _HINTS[503])
             return await anyio.to_thread.run_sync(problem, request, error)
 
