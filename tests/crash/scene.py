@@ -279,6 +279,11 @@ class Scene:
     def restart_quietly(self) -> None:
         """Start once more: nothing may change, no request may be made."""
         before = self.snapshot()
+        for _ in range(20):  # a pack of an embedded repository follows its publish
+            time.sleep(0.3)
+            earlier, before = before, self.snapshot()
+            if before == earlier:
+                break
         self.service.stop()
         self.service.start()
         self.service.idle(self.workspace)
