@@ -22,6 +22,7 @@ from tests.web.conftest import Published, publish_two
 playwright_api = pytest.importorskip("playwright.sync_api")
 
 ROOT = Path(__file__).parents[2]
+AXE = (Path(__file__).parent / "axe/axe-4.14.1.min.js").read_text()
 SCREENSHOTS = ROOT / "screenshots"
 FLAGS = [
     "--no-sandbox",
@@ -103,6 +104,19 @@ class Visit:
         while not self.page.evaluate(expression):
             assert time.monotonic() < end, expression
             self.page.wait_for_timeout(20)
+
+    def serious(self) -> list[str]:
+        """What axe-core finds on the page, with everything on it open."""
+        for details in self.page.locator("details").all():
+            details.evaluate("node => { node.open = true }")
+        self.page.evaluate(AXE)
+        result = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{v['id']} {v['help']} {n['target']} {n.get('failureSummary', '')[:200]}"
+            for v in result["violations"]
+            if v["impact"] in ("serious", "critical", "moderate")
+            for n in v["nodes"][:2]
+        ]
 
     def mark(self) -> None:
         self.page.evaluate("window.marked = true")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.browser.conftest import person, window
+from tests.browser.conftest import AXE, person, window
 from tests.web.test_pages import pages_of
 
 pytestmark = pytest.mark.slow
-AXE = (Path(__file__).parent / "axe/axe-4.14.1.min.js").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +44,7 @@ def test_browser_axe_finds_nothing_serious(chromium, live, published, state, sch
         for name, path in {**everything(published), **OUTSIDE}.items():
             visit.go(path)
             visit.shoot(f"{name}-{scheme}")
-            for details in visit.page.locator("details").all():
-                details.evaluate("node => { node.open = true }")
-            visit.page.evaluate(AXE)
-            result = visit.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            found += [
-                f"{name}: {v['id']} {v['help']} {n['target']} {n.get('failureSummary', '')[:200]}"
-                for v in result["violations"]
-                if v["impact"] in ("serious", "critical", "moderate")
-                for n in v["nodes"][:2]
-            ]
+            found += [f"{name}: {text}" for text in visit.serious()]
     assert not found, "\n".join(found)
 
 
