@@ -29,9 +29,10 @@ class Dataset:
     """One upload of a data set; its content never changes, another upload takes over the name.
 
     `shown_name` is the name while people mean this upload by it. `digest`, `row_count`, `preview`
-    and `object_key` are known once it is `uploaded`.
+    and `object_key` are known once it is `uploaded`; a list comes without `preview`.
     """
 
+    seq: int
     id: str
     workspace_id: str
     name: str

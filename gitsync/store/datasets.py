@@ -40,6 +40,16 @@ def _shown(workspace_id: str) -> sa.Select[Any]:
     )
 
 
+def _in_list(workspace_id: str) -> sa.Select[Any]:
+    """Without the rows of the preview, which no list shows: they may be large."""
+    light = [c for c in datasets.c if c.name != "preview"]
+    return (
+        sa.select(*light, sa.null().label("preview"), users.c.name.label("creator_name"))
+        .outerjoin(users, users.c.id == datasets.c.created_by)
+        .where(datasets.c.workspace_id == workspace_id, datasets.c.shown_name.is_not(None))
+    )
+
+
 # -- reading --------------------------------------------------------------------------------------
 
 
@@ -76,11 +86,16 @@ def names_of(db: Connection, workspace_id: str) -> frozenset[str]:
 
 
 def list_datasets(
-    db: Connection, workspace_id: str, *, limit: int, offset: int
+    db: Connection, workspace_id: str, *, limit: int, offset: int, before: int | None = None
 ) -> tuple[list[Dataset], int]:
-    """A piece of the list, newest first, and how many there are in all."""
-    query = _shown(workspace_id)
+    """A piece of the list, newest first, and how many there are in all.
+
+    `before` is the `seq` after which the piece begins.
+    """
+    query = _in_list(workspace_id)
     total = db.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one()
+    if before is not None:
+        query = query.where(datasets.c.seq < before)
     rows = db.execute(query.order_by(datasets.c.seq.desc()).limit(limit).offset(offset)).all()
     return [dataset_of(row) for row in rows], total
 
@@ -90,7 +105,7 @@ def page_datasets(
 ) -> Page[Dataset]:
     """Newest first."""
     return page_by_id(
-        db, _shown(workspace_id), datasets.c.seq, limit=limit, after=after, build=dataset_of
+        db, _in_list(workspace_id), datasets.c.seq, limit=limit, after=after, build=dataset_of
     )
 
 

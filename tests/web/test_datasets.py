@@ -107,6 +107,28 @@ def test_an_upload_is_checked_shown_and_given_back(live):
     assert not (live.data_dir / "uploads" / found["id"]).exists()
 
 
+def test_pieces_of_the_list_do_not_shift_when_data_sets_come_and_go(live):
+    workspace = live.create()
+    for number in range(5):
+        announce(live, workspace, GOOD, f"d{number}")
+
+    def piece(query: str):
+        scope = {"X-Osmosis-Workspace": workspace["name"]}
+        return live.get(f"//api/cli/datasets{query}", headers=scope)
+
+    first = piece("?limit=2")
+    assert (first["total_count"], first["has_more"]) == (5, True)
+    announce(live, workspace, GOOD, "later")
+    path = f"/workspaces/{workspace['id']}/datasets/d4"
+    assert live.call("DELETE", path).status_code == 204
+    second = piece(f"?limit=2&offset={first['next_offset']}")
+    third = piece(f"?limit=2&offset={second['next_offset']}")
+    names = [d["file_name"] for found in (first, second, third) for d in found["datasets"]]
+    assert names == ["d4", "d3", "d2", "d1", "d0"]
+    assert (third["has_more"], third["next_offset"]) == (False, None)
+    assert [d["file_name"] for d in piece("?limit=1&offset=1")["datasets"]] == ["d3"]
+
+
 def test_parts_may_come_in_any_order_and_more_than_once(small_parts):
     live, workspace = small_parts, small_parts.create()
     content = big(3 * MIB + 500)

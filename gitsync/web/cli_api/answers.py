@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from gitsync.errors import InvalidInput
 
-_WHOLE = re.compile(r"[0-9]{1,9}")
+_WHOLE = re.compile(r"[0-9]{1,16}")
+_ANCHOR = 1_000_000  # `next_offset` is the number of an item times this, plus a count
 _CURSOR = re.compile(r"before:([0-9]{1,18})")
 
 
@@ -83,6 +84,36 @@ async def piece(request: Request) -> Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Anchored:
+    """`?limit=1..50&offset=` for lists that grow at their head.
+
+    A `next_offset` of ours also names an item, so that what follows does not shift meanwhile.
+    """
+
+    limit: int
+    offset: int
+    anchor: int | None
+
+    def answer(
+        self, key: str, items: Sequence[Any], total: int, *, anchor: int, end: int, has_more: bool
+    ) -> dict[str, Any]:
+        """The list under `key`; the following piece begins `end` items after `anchor`."""
+        return {
+            key: list(items),
+            "total_count": total,
+            "has_more": has_more,
+            "next_offset": anchor * _ANCHOR + end if has_more else None,
+        }
+
+
+async def anchored(request: Request) -> Anchored:
+    """From the query."""
+    limit, offset = _whole(request, "limit", 50, 1, 50), _whole(request, "offset", 0, 0, 2**53 - 1)
+    anchor, count = divmod(offset, _ANCHOR)
+    return Anchored(limit, count, anchor or None)
+
+
+@dataclass(frozen=True, slots=True)
 class LogPage:
     """`?limit=1..200&direction=older&cursor=`: entries before `before`, None: the newest."""
 
@@ -120,4 +151,5 @@ async def log_page(request: Request) -> LogPage:
 
 
 PieceDep = Annotated[Piece, Depends(piece)]
+AnchoredDep = Annotated[Anchored, Depends(anchored)]
 LogPageDep = Annotated[LogPage, Depends(log_page)]

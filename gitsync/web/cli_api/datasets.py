@@ -13,7 +13,7 @@ from gitsync.store import datasets
 from gitsync.uploads import DOWNLOAD_LIFE, UPLOAD_LIFE, UploadPart, download_url
 from gitsync.web import wire
 from gitsync.web.auth import InstanceDep
-from gitsync.web.cli_api.answers import CliBody, LogPageDep, PieceDep
+from gitsync.web.cli_api.answers import AnchoredDep, CliBody, LogPageDep
 from gitsync.web.cli_api.scope import CliRoute, ScopedMember, ScopedReader
 from gitsync.web.shapes import plain
 
@@ -99,13 +99,22 @@ def log_json(line: LogLine) -> dict[str, Any]:
 
 
 @router.get("/datasets")
-def list_datasets(scoped: ScopedReader, instance: InstanceDep, piece: PieceDep) -> dict[str, Any]:
+def list_datasets(
+    scoped: ScopedReader, instance: InstanceDep, piece: AnchoredDep
+) -> dict[str, Any]:
     """Newest first."""
     with instance.database.read() as db:
         found, total = datasets.list_datasets(
-            db, scoped.workspace.id, limit=piece.limit, offset=piece.offset
+            db,
+            scoped.workspace.id,
+            limit=piece.limit + 1,
+            offset=piece.offset,
+            before=piece.anchor,
         )
-    return piece.answer("datasets", [dataset_json(dataset) for dataset in found], total)
+    items = [dataset_json(dataset) for dataset in found[: piece.limit]]
+    has_more = len(found) > piece.limit
+    last = found[piece.limit - 1].seq if has_more else 0
+    return piece.answer("datasets", items, total, anchor=last, end=0, has_more=has_more)
 
 
 @router.post("/datasets")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from limits import RateLimitItemPerMinute
 
 from gitsync.errors import NotFound
@@ -19,51 +17,15 @@ from gitsync.runs.submit import submit
 from gitsync.store import run_output, runs
 from gitsync.web import run_json
 from gitsync.web.auth import InstanceDep
-from gitsync.web.cli_api.answers import InvalidPagination, LogPageDep
+from gitsync.web.cli_api.answers import Anchored, AnchoredDep, LogPageDep
 from gitsync.web.cli_api.scope import CliRoute, Scoped, ScopedMember, ScopedReader
 from gitsync.web.rates import Rates, RatesDep
-
-_ANCHOR = 1_000_000  # `next_offset` is the number of the newest run times this, plus a count
-_WHOLE = re.compile(r"[0-9]{1,16}")
 
 
 class RunNotFound(NotFound):
     """No run of this name or id."""
 
     code = "RUN_NOT_FOUND"
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """`?limit=1..50&offset=`; a `next_offset` of ours also says which runs there were then."""
-
-    limit: int
-    offset: int
-    newest: int | None
-
-    def answer(self, key: str, items: list[Any], total: int, newest: int) -> dict[str, Any]:
-        """The list under `key`; what follows is the same however many runs come meanwhile."""
-        end = self.offset + len(items)
-        has_more = bool(items) and end < total
-        return {
-            key: items,
-            "total_count": total,
-            "has_more": has_more,
-            "next_offset": newest * _ANCHOR + end if has_more else None,
-        }
-
-
-async def _piece(request: Request) -> Piece:
-    limit, offset = (request.query_params.get(name, "") for name in ("limit", "offset"))
-    if limit and not (_WHOLE.fullmatch(limit) and 1 <= int(limit) <= 50):
-        raise InvalidPagination("limit must be a whole number from 1 to 50.", field="limit")
-    if offset and not (_WHOLE.fullmatch(offset) and int(offset) < 2**53):
-        raise InvalidPagination("offset must be a whole number from 0.", field="offset")
-    newest, count = divmod(int(offset or 0), _ANCHOR)
-    return Piece(int(limit or 50), count, newest or None)
-
-
-PieceDep = Annotated[Piece, Depends(_piece)]
 
 
 def _find(instance: Instance, scoped: Scoped, kind: RunKind, ref: str) -> Run:
@@ -93,7 +55,7 @@ async def _submit(
 
 
 def _list(
-    instance: Instance, scoped: Scoped, piece: Piece, kind: RunKind, key: str
+    instance: Instance, scoped: Scoped, piece: Anchored, kind: RunKind, key: str
 ) -> dict[str, Any]:
     with instance.database.read() as db:
         found, total, newest = runs.list_runs(
@@ -102,11 +64,13 @@ def _list(
             kind,
             limit=piece.limit,
             offset=piece.offset,
-            newest=piece.newest,
+            newest=piece.anchor,
         )
         people = runs.people_of(db, found)
     items = [run_json.cli_row(instance, run, people) for run in found]
-    return piece.answer(key, items, total, newest)
+    end = piece.offset + len(items)
+    has_more = bool(items) and end < total
+    return piece.answer(key, items, total, anchor=newest, end=end, has_more=has_more)
 
 
 def _show(instance: Instance, scoped: Scoped, kind: RunKind, ref: str) -> dict[str, Any]:
@@ -156,7 +120,9 @@ def _routes(kind: RunKind, prefix: str, key: str) -> APIRouter:
         return await _submit(request, scoped, instance, rates, kind)
 
     @router.get("")
-    def list_runs(scoped: ScopedReader, instance: InstanceDep, piece: PieceDep) -> dict[str, Any]:
+    def list_runs(
+        scoped: ScopedReader, instance: InstanceDep, piece: AnchoredDep
+    ) -> dict[str, Any]:
         """Runs, newest first."""
         return _list(instance, scoped, piece, kind, key)
 
