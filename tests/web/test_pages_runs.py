@@ -165,7 +165,7 @@ def test_the_whole_life_of_an_evaluation(team, chief):
     assert "Finished: mean reward 0.75, 2 of 4 samples passed" in said
     assert "Rewards of the samples" in said and "3 samples with a reward, 1 without" in said
     assert "data-live" not in answer.text and "Stop" not in said  # nothing more comes
-    worst = text_of(chief.get(f"{here}?order=worst")).partition("Took")[2]
+    worst = text_of(chief.get(f"{here}?order=worst")).rpartition("Took")[2]
     assert re.match(r" 2 0 – (–|.*Failed)", worst), worst[:80]
     rows = chief.get(f"{team.path}/runs")
     assert "mean reward 0.75, 2 of 4 samples passed" in text_of(rows)
@@ -194,7 +194,7 @@ def test_training_shows_its_metrics(team, chief):
     executor.say(claim, "heartbeat", current_step=400, total_steps=1000)
     answer = chief.get(page_of(team, run))
     said = text_of(answer)
-    assert "reward 0.4, step 400 of 1000 so far" in said and "400 of 1000 steps" in said
+    assert "reward 0.4, step 400 of 1000 so far" in said
     assert "The loss 400 values" in said and "The reward over the steps" in said
     assert "It goes from -2.5 at step 1 to -1000 at step 400." in said
     assert len(re.findall(r"[\d.]+,[\d.]+", answer.text)) < 300  # thinned
@@ -296,7 +296,7 @@ def test_two_runs_are_compared_sample_by_sample(team, chief):
     here = f"{team.path}/runs/compare?a={one['name']}&b={two['name']}"
     answer = chief.get(here)
     said = text_of(answer)
-    assert "experiment.model_path openai/gpt-5-mini openai/gpt-5" in said
+    assert "model openai/gpt-5-mini openai/gpt-5" in said
     differing = said.partition("Settings that differ")[2].partition("Samples by reward")[0]
     assert "commit" not in differing
     assert "1 better 1 worse 2 the same" in said and "1 in one of them only" in said

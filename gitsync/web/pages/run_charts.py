@@ -69,7 +69,7 @@ def reward_line(points: Sequence[Scored]) -> Markup | None:
     if not points:
         return None
     scale = _Range.of([p.score for p in points])
-    step = min(24.0, (WIDTH - LEFT - 16) / max(1, len(points) - 1))
+    step = (WIDTH - LEFT - 16) / max(1, len(points) - 1)
     line, dots = [], []
     for place, point in enumerate(points):
         x, y = LEFT + 8 + place * step, scale.y(point.score)

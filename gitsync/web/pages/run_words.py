@@ -10,6 +10,7 @@ from typing import Any
 
 from gitsync.records import Run, RunKind, RunState
 from gitsync.store.run_pages import Waiting
+from gitsync.web.pages.render import milliseconds
 from gitsync.web.pages.run_charts import number
 
 _WHOSE = {
@@ -132,13 +133,13 @@ def secrets_of(run: Run) -> list[tuple[str, str]]:
 
 
 def settings_of(run: Run) -> dict[str, str]:
-    """Every setting of a run by its dotted key, as text."""
+    """The settings of a run by dotted keys, as text; without those that the run tells itself."""
     found: dict[str, str] = {}
     for section, value in run.config.items():
         _flatten(section, value, found)
     for name, value in run.env_config.items():
         found[f"env.{name}"] = value
-    return dict(sorted(found.items()))
+    return {key: value for key, value in sorted(found.items()) if key not in _TOLD}
 
 
 def _flatten(key: str, value: Any, into: dict[str, str]) -> None:
@@ -163,7 +164,8 @@ def all_of(run: Run) -> dict[str, str]:
         "commit": run.commit_sha,
         "artifact": run.digest,
         "data set": f"{run.dataset_name} ({run.dataset_id})",
-        **{key: value for key, value in settings_of(run).items() if key not in _TOLD},
+        "model": run.model_path,
+        **settings_of(run),
         **{f"secret {name}": whose for name, whose in secrets_of(run)},
     }
 
@@ -172,6 +174,7 @@ _TOLD = {
     "experiment.rollout",
     "experiment.entrypoint",
     "experiment.dataset",
+    "experiment.model_path",
     "experiment.commit_sha",
     "secrets.required",
 }
@@ -188,7 +191,7 @@ def differences(one: Run, two: Run) -> list[tuple[str, str | None, str | None]]:
 
 _NUMBERS = (
     ("score", "Mean reward"),
-    ("pass_rate", "Passed, share"),
+    ("pass_rate", "Share passed"),
     ("passed", "Passed"),
     ("graded", "With a reward"),
     ("failed", "Failed"),
@@ -198,7 +201,7 @@ _NUMBERS = (
 
 
 def results_of(run: Run) -> dict[str, float]:
-    """The numbers of a run by what people call them."""
+    """The numbers of a run by what people call them; `said` writes them."""
     results, found = run.results or {}, {}
     for key, name in _NUMBERS:
         value = results.get(key)
@@ -208,5 +211,14 @@ def results_of(run: Run) -> dict[str, float]:
         if given is not None:
             found[name] = float(given)
     if run.started_at is not None and run.completed_at is not None:
-        found["Seconds"] = (run.completed_at - run.started_at).total_seconds()
+        found["Took"] = (run.completed_at - run.started_at).total_seconds()
     return found
+
+
+def said(name: str, value: float | None) -> str:
+    """One number of `results_of` as people write it."""
+    if value is None:
+        return "–"
+    if name == "Share passed":
+        return f"{value:.0%}"
+    return milliseconds(value * 1000) if name == "Took" else number(value)

@@ -142,6 +142,7 @@ def compare(
         two=two,
         choices=list(known.values()),
         number=run_charts.number,
+        said=run_words.said,
         start=start,
         filtered=path_to(
             "workspaces", workspace.id, "runs", "compare", a=one and one.name, b=two and two.name
@@ -261,6 +262,7 @@ def show(
         others=others,
         document=run_words.document,
         number=run_charts.number,
+        said=run_words.said,
         page_path=path,
         notice=notice_of(request),
     )
