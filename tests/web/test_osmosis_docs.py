@@ -113,7 +113,7 @@ class Terminal:
     def log_in(self, command: str) -> str:
         """The person at the browser approves what the device shows."""
         process = self.popen(command)
-        said = self.until(process, "Open this URL")
+        said = self.until(process, "Waiting for authorization")
         code = said.partition("code=")[2].split()[0]
         token = (self.folder / "gitsync-data/quickstart.token").read_text().strip()
         link = subprocess.run(
