@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gitsync.errors import InvalidInput
 from gitsync.model import Sha
@@ -42,6 +43,15 @@ def _parameter(value: Any) -> Any:
         return value
     raise ValueError(f"must be text of at most {MAX_PARAMETER} characters, a number, true or false")
 
+
+def _dated(value: datetime) -> datetime:
+    if not 1970 <= value.year <= 2999:
+        raise ValueError("must lie between the years 1970 and 2999")
+    return value
+
+
+# at the ends of the calendar a time cannot be reckoned into another zone, or out of a row
+DATED = AfterValidator(_dated)
 
 # values for a template: the template itself says which type each has
 Parameters = dict[

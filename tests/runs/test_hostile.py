@@ -89,3 +89,19 @@ def test_a_run_that_cannot_be_given_out_does_not_keep_the_others_waiting(team):
         db.execute(vaults.update().where(mine).values(sealed=altered))
     assert team.executor().claim()["run"]["id"] == other["id"]
     assert team.live.get(f"{team.path}/runs/{damaged['id']}")["state"] == "pending"
+
+
+def test_times_at_the_ends_of_the_calendar_are_taken_or_refused(team):
+    run = team.submit("training")
+    executor = team.executor()
+    claim = executor.claim("training")
+    times = ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z")
+    for step, when in enumerate(times):
+        metric = {"key": "loss", "step": step, "value": 1.0, "timestamp": when}
+        entry = {"sequence": step, "message": "x", "timestamp": when}
+        for what, where, item in (("metrics", "metrics", metric), ("logs", "entries", entry)):
+            body = {"claim_id": claim["claim_id"], where: [item]}
+            answer = executor.call(f"/runs/{run['id']}/{what}", body)
+            assert answer.status_code in (200, 400), (when, what, answer.text)
+        assert team.cli("GET", f"training-runs/{run['id']}/metrics").status_code in (200, 404)
+        assert len(team.logs(run, "training")) >= 2

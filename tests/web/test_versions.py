@@ -242,6 +242,7 @@ def test_an_older_commit_becomes_a_version_when_it_is_pinned(live):
         ("x" * 201, {}, 400),
         ("ok", {"expires_at": "2030-01-01T00:00:00"}, 400),
         ("ok", {"expires_at": "tomorrow"}, 400),
+        ("ok", {"expires_at": "9999-12-31T23:59:59-14:00"}, 400),
         ("ok", {"until": "2030-01-01T00:00:00Z"}, 400),
     ],
 )

@@ -24,7 +24,7 @@ from gitsync.web import run_json, run_shapes
 from gitsync.web.answers import Responses, may
 from gitsync.web.auth import Caller, CallerDep, InstanceDep, Waits
 from gitsync.web.idempotency import IdempotentRoute, KnownRoute
-from gitsync.web.query import Body, example
+from gitsync.web.query import DATED, Body, example
 from gitsync.web.shapes import plain
 from gitsync.web.wire import when
 
@@ -50,6 +50,7 @@ RunId = Annotated[str, Path(max_length=60, pattern="^[a-z0-9_]+$")]
 
 # bounded, so that neither a mean nor a variance of them overflows, here or in a database
 Number = Annotated[float, Field(ge=-1e100, le=1e100, allow_inf_nan=False)]
+Time = Annotated[AwareDatetime, DATED]
 Index = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Amount = Annotated[int, Field(ge=0, le=2**53)]
 Tokens = Annotated[int, Field(ge=0, le=2**45)]  # all of a run's fit into 64 bits
@@ -86,7 +87,7 @@ class LogEntry(Body):
     """One entry; `sequence` counts the entries of this claim, so that a repeat is known."""
 
     sequence: Amount
-    timestamp: AwareDatetime | None = None
+    timestamp: Time | None = None
     level: Literal["debug", "info", "warning", "error"] = "info"
     step: str = Field("run", max_length=80)
     message: str = Field(min_length=1, max_length=16_000)
@@ -125,7 +126,7 @@ class Metric(Body):
     title: Text | None = Field(None, max_length=200)
     step: Amount
     value: Number
-    timestamp: AwareDatetime | None = None
+    timestamp: Time | None = None
 
 
 class MetricsBody(HeldBody):

@@ -16,7 +16,7 @@ from gitsync.web import code_shapes, wire
 from gitsync.web.answers import may
 from gitsync.web.auth import CallerDep, InstanceDep, MemberOf, ReaderOf
 from gitsync.web.idempotency import IdempotentRoute
-from gitsync.web.query import Body, ShaDep, WindowDep, example
+from gitsync.web.query import DATED, Body, ShaDep, WindowDep, example
 from gitsync.web.shapes import Page
 
 router = APIRouter(tags=["versions"], route_class=IdempotentRoute)
@@ -42,7 +42,7 @@ class PinBody(Body):
     """Why a version is kept, and how long."""
 
     reason: str = Field("", max_length=2000)
-    expires_at: datetime | None = None
+    expires_at: Annotated[datetime, DATED] | None = None
 
 
 class CheckBody(Body):
