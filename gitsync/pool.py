@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from gitsync.errors import GitSyncError
 
@@ -70,6 +71,7 @@ class Pool:
         self._subject, self._deadline_setting = subject, deadline_setting
         self._lock = threading.Lock()
         self._is_closed = False
+        self._waiting: set[ProcessFuture[Any]] = set()
         self._pool = self._make()
 
     def _make(self) -> ProcessPool:
@@ -88,7 +90,11 @@ class Pool:
             future = pool.schedule(
                 function, args=list(args), kwargs=dict(kwargs), timeout=self._deadline_s
             )
-            return future.result(timeout=self._deadline_s * 4 + 60)
+            self._waiting.add(future)
+            try:
+                return future.result(timeout=self._deadline_s * 4 + 60)
+            finally:
+                self._waiting.discard(future)
         except (TimeoutError, FutureTimeout) as e:
             raise JobFailed(
                 f"Reading {self._subject} took longer than {self._deadline_s:g} s "
@@ -119,8 +125,10 @@ class Pool:
                 self._pool = self._make()
 
     def close(self) -> None:
-        """End all workers."""
+        """End all workers; whoever waits for one gets `PoolUnavailable`."""
         with self._lock:
             self._is_closed = True
         self._pool.stop()  # type: ignore[no-untyped-call]
+        for future in tuple(self._waiting):
+            future.cancel()  # type: ignore[no-untyped-call]
         self._pool.join(timeout=_GRACE_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from contextlib import suppress
 
 import httpx
@@ -137,3 +138,24 @@ def test_a_kill_while_a_replaced_content_is_removed(service):
     found = finish(service, announced, parts)
     assert found["id"] != first["id"]
     check(service, found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pause", [0.0, 0.3, 1.0])
+def test_a_stop_during_the_check_is_quick_and_nothing_is_lost(tmp_path, pause):
+    with Service(tmp_path) as service:
+        service.post("/workspaces", {"name": "team"})
+        content = CONTENT * 25
+        announced = announce(service, size=len(content))
+        [part] = announced["parts"]
+        sent = httpx.put(part["url"], content=content, trust_env=False, timeout=60)
+        service.post(path_of(service, f"/{announced['dataset']['id']}/complete"), {})
+        time.sleep(pause)
+        begun = time.monotonic()
+        service.stop()
+        assert time.monotonic() - begun < 8
+        service.start()
+        found = finish(service, announced, [{"number": 1, "etag": sent.headers["etag"]}])
+        assert (found["state"], found["row_count"]) == ("uploaded", 6000 * 25)
+        log = service.get(path_of(service, "/sums/logs"))["items"]
+        assert not [line for line in log if line["level"] == "error"]
