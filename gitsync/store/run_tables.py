@@ -80,6 +80,7 @@ runs = Table(
         "state IN ('pending', 'stopped') OR executor_token_id IS NOT NULL", name="executor"
     ),
     sa.CheckConstraint("state <> 'stopped' OR stopped_by IS NOT NULL", name="stopped_by"),
+    Index("ix_runs_workspace_id_number", "workspace_id", "number"),
     Index("ix_runs_workspace_id_kind_number", "workspace_id", "kind", "number"),
     Index("ix_runs_workspace_id_rollout_number", "workspace_id", "rollout", "number"),
     Index("ix_runs_state_number", "state", "number"),

@@ -842,6 +842,9 @@ def upgrade() -> None:
             "ix_runs_workspace_id_kind_number", ["workspace_id", "kind", "number"], unique=False
         )
         batch_op.create_index(
+            "ix_runs_workspace_id_number", ["workspace_id", "number"], unique=False
+        )
+        batch_op.create_index(
             "ix_runs_workspace_id_rollout_number",
             ["workspace_id", "rollout", "number"],
             unique=False,
