@@ -1,18 +1,26 @@
 """Byte-level fuzzing of everything that reads files of a workspace.
 
 `run_fuzz(count, seed)` mutates good inputs and feeds them to the readers; a reader may refuse in
-its own way, and nothing else. `python -m tests.check.fuzz COUNT SEED` prints what was executed.
+its own way, and nothing else. `guided_fuzz` keeps what reaches lines that nothing reached before
+and mutates that too. `python -m tests.check.fuzz COUNT SEED` prints what was executed, how many
+lines of the checker that reached, and what it took.
 """
 
 from __future__ import annotations
 
+import functools
+import io
 import random
+import resource
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from gitsync import check as package
 from gitsync.check import toml
 from gitsync.check.configs import read_config
 from gitsync.check.data import check_rows
@@ -20,9 +28,15 @@ from gitsync.check.gitindex import parse_index
 from gitsync.check.ignore import add_rules
 from gitsync.check.inspection import inspect
 from gitsync.check.markdown import read_page, relative_path
+from gitsync.check.parquet import check_parquet
+from gitsync.check.python import check_entrypoint
 from gitsync.check.secrets import read_content
 from gitsync.check.skills import FrontError, read_front
 from gitsync.check.source import read_source
+from gitsync.model import CheckOptions
+from tests.check.cases import all_cases
+from tests.check.folder import Memory
+from tests.check.linecov import Watched, watching
 from tests.check.trees import BENCHMARK, EVAL, MAIN, PYPROJECT, ROWS, SKILL, TRAINING, workspace
 
 SLOW = 5.0
@@ -108,7 +122,41 @@ def whole(path: str) -> Callable[[bytes, random.Random], None]:
     return read
 
 
-TARGETS: dict[str, tuple[list[str | bytes], Callable[[bytes, random.Random], None]]] = {
+@functools.cache
+def programs() -> list[bytes]:
+    """Entrypoints that reach far into the checker: those of our own cases."""
+    found = [case.files.get("main.py", "") for case in all_cases()]
+    return [MAIN.encode(), CODE.encode(), *(text.encode() for text in found if text)]
+
+
+def entrypoint(data: bytes, _: random.Random) -> None:
+    tree = Memory({"rollouts/demo/main.py": data, "rollouts/demo/impl.py": MAIN})
+    report = check_entrypoint(tree, "demo", "main.py", options=CheckOptions())
+    assert not [f for f in report.findings if "The checker failed" in f.message]
+
+
+@functools.cache
+def tables() -> list[bytes]:
+    """Small Parquet files of both modes."""
+    import pyarrow
+    import pyarrow.parquet
+
+    prompts = [{"user_prompt": "a", "ground_truth": "b"}] * 5
+    objects = [{"metadata": {"a": 1, "b": ["c"]}}] * 5
+    found = []
+    for rows in (prompts, objects):
+        out = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), out, compression="NONE")
+        found.append(out.getvalue())
+    return found
+
+
+def parquet(data: bytes, _: random.Random) -> None:
+    check_parquet("data/x.parquet", [data])
+
+
+type Seeds = list[str | bytes] | Callable[[], list[bytes]]
+TARGETS: dict[str, tuple[Seeds, Callable[[bytes, random.Random], None]]] = {
     "toml": ([EVAL, BENCHMARK, PYPROJECT], values),
     "eval": ([EVAL], config("eval")),
     "training": ([TRAINING], config("training")),
@@ -125,6 +173,8 @@ TARGETS: dict[str, tuple[list[str | bytes], Callable[[bytes, random.Random], Non
     "skill": ([SKILL], whole(".agents/skills/plan-work/SKILL.md")),
     "page": ([PAGE], whole("AGENTS.md")),
     "lock": (['version = 1\n[[package]]\nname = "demo"\n'], whole("rollouts/demo/uv.lock")),
+    "entrypoint": (programs, entrypoint),
+    "parquet": (tables, parquet),
     "modules": (['[submodule "x"]\n\tpath = y\n'], whole(".gitmodules")),
 }  # fmt: skip
 
@@ -149,30 +199,91 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     return data[:200_000]
 
 
-def inputs(count: int, seed: int) -> Iterator[tuple[str, bytes, random.Random]]:
-    chance = random.Random(seed)
-    names = list(TARGETS)
-    for n in range(count):
-        name = names[n % len(names)]
-        good = chance.choice(TARGETS[name][0])
-        raw = good if isinstance(good, bytes) else good.encode()
-        yield name, mutate(raw, chance), chance
+def seeds_of(name: str) -> list[bytes]:
+    """The good inputs of a reader."""
+    seeds = TARGETS[name][0]
+    found = seeds() if callable(seeds) else seeds
+    return [seed if isinstance(seed, bytes) else seed.encode() for seed in found]
+
+
+def execute(name: str, data: bytes, chance: random.Random) -> float:
+    """Feed one input to a reader; the processor seconds it took."""
+    start = time.process_time()
+    try:
+        TARGETS[name][1](data, chance)
+    except Exception as e:
+        raise AssertionError(f"{name} failed with {e!r} on {data!r}") from e
+    took = time.process_time() - start
+    if took > SLOW:
+        raise AssertionError(f"{name} took {took:.1f} s on {data[:2000]!r}")
+    return took
 
 
 def run_fuzz(count: int, seed: int) -> Counter[str]:
     """Executions per reader; raises what a reader must not, or if one takes too long."""
     done: Counter[str] = Counter()
-    for name, data, chance in inputs(count, seed):
-        start = time.process_time()
-        try:
-            TARGETS[name][1](data, chance)
-        except Exception as e:
-            raise AssertionError(f"{name} failed with {e!r} on {data!r}") from e
-        if time.process_time() - start > SLOW:
-            raise AssertionError(f"{name} took too long on {data[:2000]!r}")
+    chance = random.Random(seed)
+    pools = {name: seeds_of(name) for name in TARGETS}
+    names = list(TARGETS)
+    for n in range(count):
+        name = names[n % len(names)]
+        execute(name, mutate(chance.choice(pools[name]), chance), chance)
         done[name] += 1
     return done
 
 
+@dataclass(slots=True)
+class Found:
+    """What guided fuzzing executed and reached."""
+
+    executions: Counter[str] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
+    slowest: float = 0.0
+    memory_mib: float = 0.0
+    watched: Watched = field(default_factory=lambda: Watched(CHECKER))
+
+    def lines(self) -> Iterator[str]:
+        """A table of executions, and the share of lines."""
+        yield "| reader | executions | inputs kept |"
+        yield "|---|---|---|"
+        for name, count in self.executions.items():
+            yield f"| {name} | {count} | {self.kept[name]} |"
+        yield ""
+        for title, folder in (("the checker", CHECKER), ("`check/python` alone", PYTHON)):
+            seen, there = self.watched.share(folder)
+            yield f"- lines inside the functions of {title}: {seen} of {there} ({seen / there:.0%})"
+        yield f"- slowest execution {self.slowest:.2f} s, largest memory {self.memory_mib:.0f} MiB"
+
+
+CHECKER = Path(package.__file__).parent
+PYTHON = CHECKER / "python"
+_MOST_MEMORY_MIB = 1024
+
+
+def guided_fuzz(count: int, seed: int) -> Found:
+    """As `run_fuzz`, mutating also what reached something new; memory is bounded as well."""
+    chance = random.Random(seed)
+    pools = {name: seeds_of(name) for name in TARGETS}
+    found = Found()
+    names = list(TARGETS)
+    with watching(found.watched) as watched:
+        for name, pool in pools.items():
+            for data in pool:
+                execute(name, data, chance)
+        watched.take_fresh()
+        for n in range(count):
+            name = names[n % len(names)]
+            data = mutate(chance.choice(pools[name]), chance)
+            found.slowest = max(found.slowest, execute(name, data, chance))
+            found.executions[name] += 1
+            if watched.take_fresh():
+                pools[name].append(data)
+                found.kept[name] += 1
+    found.memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    assert found.memory_mib < _MOST_MEMORY_MIB, f"{found.memory_mib:.0f} MiB"
+    return found
+
+
 if __name__ == "__main__":
-    print(dict(run_fuzz(int(sys.argv[1]), int(sys.argv[2]))))
+    result = guided_fuzz(int(sys.argv[1]), int(sys.argv[2]))
+    print(f"{sum(result.executions.values())} executions", *result.lines(), sep="\n")

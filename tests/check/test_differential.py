@@ -15,7 +15,7 @@ from gitsync.check import inspect
 from gitsync.check.configs import kind_of, read_config
 from gitsync.check.data import check_rows
 from tests.check.corpus import CASES, cases
-from tests.check.fuzz import run_fuzz
+from tests.check.fuzz import guided_fuzz, run_fuzz
 from tests.check.oracles import (
     SDK_CODES,
     UPLOAD_CODES,
@@ -398,8 +398,10 @@ def test_skills_of_the_corpus_agree_with_the_reference_validator():
 
 @pytest.mark.slow
 def test_fuzzed_bytes_neither_crash_nor_hang():
-    done = run_fuzz(1700, 7)
-    assert len(done) == 17 and min(done.values()) >= 100
+    found = guided_fuzz(1900, 7)
+    assert len(found.executions) == 19 and min(found.executions.values()) >= 100
+    seen, there = found.watched.share()
+    assert seen > 0.6 * there, "the inputs do not reach into the checker any more"
 
 
 @pytest.mark.slow
