@@ -237,15 +237,17 @@ class Waits:
     def __init__(self, most: int = 20) -> None:
         self._most = most
         self._open: dict[str, int] = {}
+        self._lock = threading.Lock()  # entered from threads and from the event loop
         self.is_closed = False
 
     def enter(self, token_id: str) -> None:
         """`LimitExceeded` if the token waits too often already."""
-        if self._open.get(token_id, 0) >= self._most:
-            raise LimitExceeded(
-                f"At most {self._most} requests of one token may wait at once.", retry_after=5
-            )
-        self._open[token_id] = self._open.get(token_id, 0) + 1
+        with self._lock:
+            if self._open.get(token_id, 0) >= self._most:
+                raise LimitExceeded(
+                    f"At most {self._most} requests of one token may wait at once.", retry_after=5
+                )
+            self._open[token_id] = self._open.get(token_id, 0) + 1
 
     def close(self) -> None:
         """The server stops: waits end with what they have (wake them afterwards)."""
@@ -253,8 +255,9 @@ class Waits:
 
     def leave(self, token_id: str) -> None:
         """The wait is over."""
-        left = self._open.get(token_id, 1) - 1
-        if left > 0:
-            self._open[token_id] = left
-        else:
-            self._open.pop(token_id, None)
+        with self._lock:
+            left = self._open.get(token_id, 1) - 1
+            if left > 0:
+                self._open[token_id] = left
+            else:
+                self._open.pop(token_id, None)

@@ -30,14 +30,15 @@ def _shown(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Any JSON value without what JSON or UTF-8 cannot hold: surrogates, infinities."""
+    """Any JSON value without what JSON, UTF-8 or a 64-bit reader cannot hold."""
     if isinstance(value, str):
         return value if value.isascii() else storable(value)
     if isinstance(value, dict):
         return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
+    is_odd = isinstance(value, float) and not math.isfinite(value)
+    if is_odd or (isinstance(value, int) and abs(value) >= 2**63):
         return str(value)
     return value
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from gitsync.runs import life, output
 from gitsync.store import run_tables, runs
 
@@ -105,3 +107,33 @@ def test_times_at_the_ends_of_the_calendar_are_taken_or_refused(team):
             assert answer.status_code in (200, 400), (when, what, answer.text)
         assert team.cli("GET", f"training-runs/{run['id']}/metrics").status_code in (200, 404)
         assert len(team.logs(run, "training")) >= 2
+
+
+@pytest.mark.parametrize("depth", [200, 900, 3_000, 20_000])
+def test_details_may_be_deep_but_break_nothing(team, depth):
+    run = team.submit()
+    executor = team.executor()
+    claim = executor.claim()
+    deep = '{"a":' * depth + "1" + "}" * depth
+    head = json.dumps({"claim_id": claim["claim_id"]})[:-1]
+    for what, body in (
+        ("logs", f'{head}, "entries": [{{"sequence": 1, "message": "x", "details": {deep}}}]}}'),
+        ("samples", f'{head}, "samples": [{{"row_index": 1, "details": {deep}}}]}}'),
+        ("finish", f'{head}, "state": "finished", "results": {deep}}}'),
+    ):
+        path = f"/runs/{run['id']}/{what}"
+        answer = team.live.call("POST", path, token=executor.secret, content=body)
+        assert answer.status_code in (200, 400), (what, answer.text)
+    for path in ("", "/logs"):
+        assert team.cli("GET", f"eval-runs/{run['id']}{path}").status_code == 200
+        assert team.live.call("GET", f"{team.path}/runs/{run['id']}{path}").status_code == 200
+
+
+def test_results_of_an_executor_are_text_if_they_are_no_usual_numbers(team):
+    run = team.submit()
+    executor = team.executor()
+    claim = executor.claim()
+    results = {"score": 10**400, "total_runs": [1], "skipped": "many", "pass_rate": {}}
+    executor.say(claim, "finish", state="finished", results=results)
+    shown = team.got(f"eval-runs/{run['id']}")["results"]
+    assert isinstance(shown["score"], str) and shown["skipped"] == "many"

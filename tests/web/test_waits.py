@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
+from gitsync.web import auth
 from tests.live import GOOD_MAIN, live_server, workspace_files
 
 NOBODY = "1" * 40
@@ -169,3 +172,21 @@ def test_waits_end_in_order_when_the_server_stops(tmp_path):
         thread.join(20)
     assert time.monotonic() - begin < 15
     assert sorted(answer.status_code for answer in found) == [200, 200]
+
+
+def test_waits_of_many_threads_are_counted_right():
+    waits = auth.Waits(most=1_000)
+
+    def come_and_go(_):
+        for _ in range(3_000):
+            waits.enter("tk_1")
+            waits.leave("tk_1")
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(come_and_go, range(8)))
+    finally:
+        sys.setswitchinterval(before)
+    assert waits._open == {}
