@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gitsync import dataset_work
+from gitsync import dataset_work, datasets
 from gitsync.artifacts.bucket import dataset_key, upload_key
 from tests.live import GOOD_MAIN, live_server, workspace_files
 from tests.osmosis import Osmosis
@@ -169,6 +170,27 @@ def test_completing_needs_every_part_and_the_right_ones(small_parts):
     assert complete(live, workspace, dataset_id, parts).status_code == 200
 
 
+def test_a_part_is_not_replaced_while_the_upload_is_completed(live, monkeypatch):
+    workspace = live.create()
+    announced = announce(live, workspace, GOOD)
+    [part] = announced["parts"]
+    sent = send(announced, GOOD)
+    check, late = datasets._check_parts, []
+
+    def overtaken(*given):
+        check(*given)
+        late.append(pool.submit(put, part, GOOD.replace(b"0", b"1")))
+        time.sleep(0.5)
+
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(datasets, "_check_parts", overtaken)
+        assert complete(live, workspace, announced["dataset"]["id"], sent).status_code == 200
+        assert late[0].result().status_code in (200, 409)
+    assert settled(live, workspace, announced["dataset"]["id"])["state"] == "uploaded"
+    path = f"/workspaces/{workspace['id']}/datasets/sums/content"
+    assert live.call("GET", path).content == GOOD
+
+
 def test_a_link_takes_its_part_and_nothing_else(live):
     workspace = live.create()
     [part] = announce(live, workspace, GOOD)["parts"]
@@ -268,6 +290,7 @@ def test_what_cannot_be_a_data_set_is_refused(live, published, change, field):
     assert (answer.status_code, answer.json()["field"]) == (400, field)
 
 
+@pytest.mark.slow
 def test_a_workspace_holds_so_much_and_no_more(tmp_path):
     with live_server(tmp_path, max_datasets_mb=2, upload_part_mb=1) as live:
         workspace = live.create()
