@@ -219,16 +219,20 @@ def complete(
         return dataset
     if dataset.state is DatasetState.CANCELLED:
         raise UploadEnded("This upload was cancelled, replaced, or took too long. Begin it anew.")
-    arrived = _arrived(instance, dataset)
-    _check_parts(dataset, arrived, parts)
+    arrived: dict[int, tuple[str, int]] = {}
+    if not instance.bucket.is_local:
+        arrived = _arrived(instance, dataset)
+        _check_parts(dataset, arrived, parts)
     now = instance.now()
     with instance.database.write() as db:
-        if not instance.bucket.is_local:
-            for number, (etag, size) in arrived.items():
-                datasets.put_part(db, dataset.id, number, size=size, etag=etag, now=now)
+        for number, (etag, size) in arrived.items():
+            datasets.put_part(db, dataset.id, number, size=size, etag=etag, now=now)
         if datasets.change_state(
             db, dataset.id, DatasetState.PROCESSING, only_from=OPEN, now=now, due_at=None
         ):
+            if instance.bucket.is_local:  # from here on no part is replaced by another
+                found_parts = datasets.parts_of(db, dataset.id)
+                _check_parts(dataset, {p.number: (p.etag, p.size) for p in found_parts}, parts)
             text = f"All {dataset.size} bytes have arrived; the check follows."
             datasets.add_log(db, dataset.id, "info", "upload", text, now=now)
         found = datasets.get_dataset(db, dataset.id)
@@ -240,10 +244,7 @@ def complete(
 
 
 def _arrived(instance: Instance, dataset: Dataset) -> dict[int, tuple[str, int]]:
-    """ETag and size of each part that is there."""
-    if instance.bucket.is_local:
-        with instance.database.read() as db:
-            return {p.number: (p.etag, p.size) for p in datasets.parts_of(db, dataset.id)}
+    """ETag and size of each part that is in the remote store."""
     numbers = range(1, dataset.total_parts + 1)
     found = {n: instance.bucket.etag(upload_key(dataset.id, n)) for n in numbers}
     return {number: part for number, part in found.items() if part is not None}
