@@ -30,6 +30,7 @@ from gitsync.uploads import (
 )
 
 _ID = re.compile(r"ds_[0-9a-z]{16}")
+MOST = 10_000  # in one workspace
 _DONE = {DatasetState.PROCESSING, DatasetState.UPLOADED, DatasetState.ERROR}
 
 
@@ -74,6 +75,8 @@ def announce(
         workspaces.lock_workspace(db, workspace.id)
         known = datasets.find_dataset(db, workspace.id, name)
         _check_overwrite(known, name, overwrite)
+        if known is None and datasets.count_datasets(db, workspace.id) >= MOST:
+            raise Conflict(f"The workspace has {MOST} data sets already. Delete some.")
         _make_room(db, instance, workspace, size)
         if known is not None:
             _leave(db, known, now=now)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 
 from gitsync.data_records import Secret
-from gitsync.errors import Forbidden, InvalidInput, NotFound
+from gitsync.errors import Conflict, Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
 from gitsync.records import Role, Workspace
 from gitsync.store import Connection, events, secrets, workspaces
 from gitsync.store.secrets import Scope
 
 MAX_VALUE = 32 * 1024
+MOST = 1000  # of the workspace, and of each person in it
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
@@ -78,6 +79,8 @@ def put(
             value=value,
             now=now,
         )
+        if is_new and secrets.count_secrets(db, workspace.id, scope, user_id) > MOST:
+            raise Conflict(f"There are {MOST} secrets already. Delete those no run needs.")
         _tell(db, instance, workspace, scope)
     return secret, is_new
 

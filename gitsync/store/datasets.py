@@ -85,6 +85,14 @@ def names_of(db: Connection, workspace_id: str) -> frozenset[str]:
     )
 
 
+def count_datasets(db: Connection, workspace_id: str) -> int:
+    """How many names there are."""
+    query = sa.select(sa.func.count()).where(
+        datasets.c.workspace_id == workspace_id, datasets.c.shown_name.is_not(None)
+    )
+    return db.execute(query).scalar_one()
+
+
 def list_datasets(
     db: Connection, workspace_id: str, *, limit: int, offset: int, before: int | None = None
 ) -> tuple[list[Dataset], int]:

@@ -172,6 +172,15 @@ def list_secrets(
     return [_secret(row) for row in rows], total
 
 
+def count_secrets(db: Connection, workspace_id: str, scope: Scope, user_id: str | None) -> int:
+    """How many the workspace has, or this person in it."""
+    query = sa.select(sa.func.count()).where(
+        environment_secrets.c.workspace_id == workspace_id,
+        environment_secrets.c.owner == _owner(scope, user_id),
+    )
+    return db.execute(query).scalar_one()
+
+
 def names_of(db: Connection, workspace_id: str) -> frozenset[str]:
     """Names of the workspace's own secrets: what every run of it may use."""
     return frozenset(

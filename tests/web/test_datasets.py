@@ -306,6 +306,15 @@ def test_a_workspace_holds_so_much_and_no_more(tmp_path):
         assert [p.stem for p in folder.iterdir()] == [second["id"]]
 
 
+def test_a_workspace_has_so_many_names_and_no_more(live, monkeypatch):
+    monkeypatch.setattr(datasets, "MOST", 2)
+    workspace = live.create()
+    first = announce(live, workspace, GOOD, "a")["dataset"]["id"]
+    announce(live, workspace, GOOD, "b")
+    announce(live, workspace, GOOD, "c", status=409)
+    announce(live, workspace, GOOD, "a", overwrite=first)
+
+
 def test_deleting_takes_all_contents_and_the_bytes_follow(live):
     workspace = live.create()
     first = upload(live, workspace)

@@ -8,6 +8,7 @@ from contextlib import closing
 import httpx
 import pytest
 
+from gitsync import secrets as story
 from gitsync.store import secrets as stored
 from tests.live import live_server
 from tests.osmosis import Osmosis
@@ -110,6 +111,21 @@ def test_a_value_is_sealed_and_found_nowhere(tmp_path):
         p for p in live.data_dir.rglob("*") if p.is_file() and CANARY.encode() in p.read_bytes()
     ]
     assert held == []
+
+
+def test_a_person_has_so_many_secrets_and_no_more(live, monkeypatch):
+    monkeypatch.setattr(story, "MOST", 2)
+    workspace = live.create()
+    team = workspace, people_of(live, workspace)[0]
+    assert [put(live, team, name).status_code for name in ("A", "B", "C", "A")] == [
+        200,
+        200,
+        409,
+        200,
+    ]
+    assert put(live, team, "C", token="member").status_code == 200
+    assert put(live, team, "C", scope="workspace").status_code == 200
+    assert names(live, team, scope="user") == [("A", "user"), ("B", "user")]
 
 
 def test_personal_secrets_go_with_the_member(live):
