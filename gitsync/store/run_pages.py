@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from gitsync.records import Run, RunKind, RunLog, RunSample, RunState
-from gitsync.store.rows import Page, page_by_id, record
+from gitsync.store.rows import record
 from gitsync.store.run_tables import executors, run_logs, run_metrics, run_samples, runs
 from gitsync.store.tables import clock, token_workspaces, tokens
 
@@ -62,29 +62,6 @@ class Series:
     title: str
     points: tuple[tuple[int, float], ...]
     count: int
-
-
-def page_runs(
-    db: Connection,
-    workspace_id: str,
-    *,
-    kind: RunKind | None,
-    state: RunState | None,
-    rollout: str | None,
-    limit: int,
-    after: str | None,
-) -> Page[Run]:
-    """Newest first."""
-    query = sa.select(runs).where(runs.c.workspace_id == workspace_id)
-    if kind is not None:
-        query = query.where(runs.c.kind == kind.value)
-    if state is not None:
-        query = query.where(runs.c.state == state.value)
-    if rollout is not None:
-        query = query.where(runs.c.rollout == rollout)
-    return page_by_id(
-        db, query, runs.c.number, limit=limit, after=after, build=lambda row: record(Run, row)
-    )
 
 
 def comparable(db: Connection, run: Run, *, limit: int) -> list[Run]:

@@ -129,6 +129,7 @@ def page_runs(
     *,
     kind: RunKind | None,
     state: RunState | None,
+    rollout: str | None = None,
     limit: int,
     after: str | None,
 ) -> Page[Run]:
@@ -138,6 +139,8 @@ def page_runs(
         query = query.where(runs.c.kind == kind.value)
     if state is not None:
         query = query.where(runs.c.state == state.value)
+    if rollout is not None:
+        query = query.where(runs.c.rollout == rollout)
     return page_by_id(
         db, query, runs.c.number, limit=limit, after=after, build=lambda row: record(Run, row)
     )

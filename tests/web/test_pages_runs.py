@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 
 import httpx
 import pytest
 
+from gitsync.web.pages import run_live
+from tests.live import live_server
 from tests.runs.kit import ROWS, Team, make_team
 from tests.web.browser import Browser
 from tests.web.test_pages import HOSTILE, counted, enter, text_of
@@ -349,6 +352,42 @@ def test_the_stream_tells_when_to_look_again(live, team, chief):
     assert not listener.is_alive() and len(set(told)) == 3 and last not in told
     current = int(re.search(r'data-last="(\d+)"', chief.get(here).text)[1])
     assert current == told[-1]
+
+
+def test_the_stream_ends_for_who_is_no_member_any_more(live, team, monkeypatch):
+    monkeypatch.setattr(run_live, "ROUND_S", 0.2)
+    run = team.submit()
+    live._count += 1
+    email = f"leaves-{live._count}@example.com"
+    with enter(live, email, is_admin=False) as leaver:
+        live.call("PUT", f"{team.path}/members/{email}", json={"role": "reader"})
+        with leaver.http.stream("GET", f"{page_of(team, run)}/live", timeout=20) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "retry: 500"
+            live.call("DELETE", f"{team.path}/members/{email}")
+            assert len(list(lines)) < 100  # it ends
+
+
+@pytest.mark.slow
+def test_an_open_stream_does_not_keep_the_server(tmp_path):
+    done = threading.Event()
+    with live_server(tmp_path) as live:
+        team = make_team(live)
+        run = team.submit()
+        begun = threading.Event()
+
+        def listen(chief) -> None:
+            with chief.http.stream("GET", f"{page_of(team, run)}/live", timeout=60) as answer:
+                for _ in answer.iter_lines():
+                    begun.set()
+            done.set()
+
+        chief = enter(live)
+        threading.Thread(target=listen, args=(chief,), daemon=True).start()
+        assert begun.wait(10)
+        stopping = time.monotonic()
+    assert time.monotonic() - stopping < 8 and done.wait(5)
+    chief.http.close()
 
 
 def _until(is_so) -> None:

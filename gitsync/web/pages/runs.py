@@ -56,7 +56,7 @@ def list_runs(
     wanted = rollout.replace("\0", "").strip() or None
     with instance.database.read() as db:
         last = events.last_event_id(db)
-        found = run_pages.page_runs(
+        found = runs.page_runs(
             db,
             workspace.id,
             kind=kinds,
@@ -121,9 +121,7 @@ def compare(
     """Two runs side by side; without them, the choice."""
     workspace = room.workspace
     with instance.database.read() as db:
-        others = run_pages.page_runs(
-            db, workspace.id, kind=None, state=None, rollout=None, limit=OTHERS, after=None
-        )
+        others = runs.page_runs(db, workspace.id, kind=None, state=None, limit=OTHERS, after=None)
     one = api.find(instance, workspace, a) if a else None
     two = api.find(instance, workspace, b) if b else None
     known = {run.name: run for run in (*(r for r in (one, two) if r), *others.items)}
