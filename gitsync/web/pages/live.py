@@ -203,7 +203,7 @@ async def _stream(
     after: int,
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
-    checked = loop.time()
+    checked, ticket = loop.time(), None
     feed.waits.enter(viewer.user.id)
     try:
         await feed.enter()
@@ -235,6 +235,8 @@ async def _stream(
     except GitSyncError as e:  # signed out, or no member any more: the page learns it when it asks
         log.info("page stream ended user=%s code=%s", viewer.user.id, e.code)
     finally:
+        if ticket is not None:
+            feed.forget(ticket)
         feed.leave()
         feed.waits.leave(viewer.user.id)
 
