@@ -298,7 +298,7 @@ def create(
     lineage.check_bases(m, frame, cls, bases, keywords, node)
     ref = m.new(cls)
     if classes.is_enum(cls):
-        _make_members(m, ref)
+        _make_members(m, frame, ref, node)
     for key, value in list(values.items()):
         if isinstance(value, Ref):
             obj = m.obj(value)
@@ -332,9 +332,20 @@ def _text(value: Value | None) -> str | None:
     return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
 
 
-def _make_members(m: Machine, ref: Ref) -> None:
-    """The members of an enum become instances of it."""
+def _make_members(m: Machine, frame: Frame, ref: Ref, node: ast.AST) -> None:
+    """The members of an enum become instances of it; no name may be given twice."""
     cls = cast(ClassObj, m.state.change(ref.oid))
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    given = [
+        target.id
+        for part in body
+        if isinstance(part, ast.Assign)
+        for target in part.targets
+        if isinstance(target, ast.Name) and not target.id.startswith("_")
+    ]
+    for name in given:
+        if given.count(name) > 1:
+            raise m.error(frame, node, "TypeError", f"the member {cls.name}.{name} is given twice")
     for key, value in list(cls.values.items()):
         if key.startswith("_") or isinstance(value, Wrapped | Bound):
             continue

@@ -54,6 +54,7 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
             if hook is not None:
                 calls.call(m, frame, hook, [owner, Const(name), value], {}, node)
                 return
+            _guard_member(m, frame, owner, obj, name, node)
             if name == "__abstractmethods__":
                 changed = cast(ClassObj, m.state.change(owner.oid))
                 items = calls.strings_of(m, frame, value, node)
@@ -88,6 +89,19 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
             m.store(REGISTRY, key, value)
         if isinstance(owner, Ext) and path in BASES.values():
             m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))
+
+
+def _guard_member(
+    m: Machine, frame: Frame, owner: Ref, cls: ClassObj, name: str, node: ast.AST
+) -> None:
+    """A member of an enum can neither be set nor deleted."""
+    if classes.is_enum(cls):
+        member = cls.values.get(name)
+        obj = m.obj(member) if isinstance(member, Ref) else None
+        if isinstance(obj, InstanceObj) and obj.cls == owner:
+            raise m.error(
+                frame, node, "AttributeError", f"the member {cls.name}.{name} cannot be changed"
+            )
 
 
 def _set_path(m: Machine, frame: Frame, value: Value, node: ast.AST) -> None:
@@ -127,6 +141,8 @@ def remove(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> 
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, Namespace):
+            if isinstance(obj, ClassObj):
+                _guard_member(m, frame, owner, obj, name, node)
             if name in obj.values:
                 changed = cast(Namespace, m.state.change(owner.oid))
                 changed.values.pop(name)
