@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections import Counter
 from collections.abc import Awaitable
 from typing import Annotated
 from urllib.parse import quote
@@ -27,6 +28,7 @@ router = APIRouter(include_in_schema=False)
 Signed = Annotated[str, Path(max_length=500)]
 
 MOST_AT_ONCE = 32
+MOST_OF_ONE = 8  # of one upload: slow senders must not keep everybody else out
 IDLE_S = 60.0
 WHOLE_S = 3600.0
 _PIECE = 1024 * 1024
@@ -43,17 +45,22 @@ class Receiving:
     """How many bodies are on their way."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._open: Counter[str] = Counter()
 
-    def enter(self) -> None:
+    def enter(self, dataset_id: str) -> None:
         """`LimitExceeded` if there are too many; the client tries again."""
-        if self._count >= MOST_AT_ONCE:
+        if self._open.total() >= MOST_AT_ONCE:
             raise LimitExceeded(f"{MOST_AT_ONCE} uploads are on their way already.", retry_after=5)
-        self._count += 1
+        if self._open[dataset_id] >= MOST_OF_ONE:
+            raise LimitExceeded(
+                f"{MOST_OF_ONE} parts of this upload are on their way already.", retry_after=5
+            )
+        self._open[dataset_id] += 1
 
-    def leave(self) -> None:
+    def leave(self, dataset_id: str) -> None:
         """This one is over."""
-        self._count -= 1
+        self._open[dataset_id] -= 1
+        self._open = +self._open  # without those that are at 0
 
 
 @router.put("/uploads/{signed}")
@@ -68,13 +75,13 @@ async def receive(signed: Signed, request: Request, instance: InstanceDep) -> Re
             f"Send exactly {ticket.size} bytes with their Content-Length.", field="Content-Length"
         )
     receiving: Receiving = request.app.state.receiving
-    receiving.enter()
+    receiving.enter(ticket.dataset_id)
     try:
         etag = await _receive(request, instance, ticket)
     except ClientDisconnect:
         return Response(status_code=400)  # to nobody
     finally:
-        receiving.leave()
+        receiving.leave(ticket.dataset_id)
     return Response(status_code=200, headers={"ETag": f'"{etag}"'})
 
 

@@ -6,17 +6,21 @@ import json
 import multiprocessing
 import os
 import signal
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from gitsync import dataset_work, datasets
 from gitsync.artifacts.bucket import dataset_key, upload_key
+from gitsync.web import uploads
 from tests.live import GOOD_MAIN, live_server, workspace_files
 from tests.osmosis import Osmosis
 from tests.runs.kit import make_team
@@ -204,6 +208,26 @@ def test_a_link_takes_its_part_and_nothing_else(live):
         assert (answer.status_code, answer.json()["code"]) == (403, "LINK_INVALID")
     download = f"{live.url}/downloads/{signed}"
     assert httpx.get(download, trust_env=False, verify=False).status_code == 404
+    assert put(part, GOOD).status_code == 200
+
+
+def test_slow_senders_of_one_upload_leave_room_for_others(live, monkeypatch):
+    monkeypatch.setattr(uploads, "MOST_OF_ONE", 2)
+    workspace = live.create()
+    [part] = announce(live, workspace, GOOD, "slow")["parts"]
+    parts = urlsplit(part["url"])
+    head = f"PUT {parts.path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(GOOD)}\r\n\r\n"
+    with ExitStack() as stack:
+        for _ in range(2):
+            address = (parts.hostname, parts.port)
+            slow = stack.enter_context(socket.create_connection(address, timeout=10))
+            slow.sendall(head.encode() + GOOD[:1])
+        time.sleep(0.3)
+        answer = put(part, GOOD)
+        assert (answer.status_code, answer.json()["code"]) == (429, "RATE_LIMITED")
+        assert answer.headers["retry-after"] == "5"
+        assert upload(live, workspace, name="other")["state"] == "uploaded"
+    time.sleep(0.3)
     assert put(part, GOOD).status_code == 200
 
 
