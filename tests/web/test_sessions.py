@@ -91,6 +91,9 @@ def test_the_cookie_is_secure_behind_https(tmp_path):
         page = httpx.get(live.url + path, trust_env=False, verify=False)
         cookie = page.headers["set-cookie"]
         assert cookie.startswith("__Host-gitsync_visitor=") and "Secure" in cookie
+        fields = {"theme": "dark", "next": "/signin"}
+        themed = httpx.post(live.url + "/theme", data=fields, trust_env=False, verify=False)
+        assert themed.status_code == 303 and "Secure" in themed.headers["set-cookie"]
 
 
 def test_a_password_signs_in_and_leads_back(browser, member):

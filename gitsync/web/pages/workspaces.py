@@ -76,7 +76,7 @@ async def home(request: Request, instance: InstanceDep) -> Response:
 
 
 @router.post("/theme")
-async def theme(request: Request) -> RedirectResponse:
+async def theme(request: Request, instance: InstanceDep) -> RedirectResponse:
     """Light, dark, or as the system says; remembered by the browser alone, so it needs no token."""
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise FormRefused("This form was not sent from a page of this server.")
@@ -84,5 +84,12 @@ async def theme(request: Request) -> RedirectResponse:
     answer = RedirectResponse(safe_next(str(form.get("next", ""))), status_code=303)
     wanted = form.get("theme")
     if wanted in THEMES:
-        answer.set_cookie("theme", str(wanted), max_age=A_YEAR, samesite="lax", httponly=True)
+        answer.set_cookie(
+            "theme",
+            str(wanted),
+            max_age=A_YEAR,
+            samesite="lax",
+            httponly=True,
+            secure=instance.settings.url.startswith("https://"),
+        )
     return answer
