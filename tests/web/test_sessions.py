@@ -148,6 +148,16 @@ def test_passwords_tried_at_once_are_no_more_than_one_after_another(
     assert not is_signed_in(browser)
 
 
+def test_a_header_from_a_stranger_is_no_other_place(browser, member, monkeypatch):
+    monkeypatch.setattr(rates, "SIGN_IN_BY_PLACE", rates.parse("3/15 minute"))
+    statuses = []
+    for number in range(4):
+        browser.http.headers["X-Forwarded-For"] = f"203.0.113.{number}"
+        email = f"nobody-{number}@example.com"
+        statuses.append(browser.send("/signin", email=email, password="wrong").status_code)
+    assert statuses[-1] == 429
+
+
 def test_a_sign_in_form_needs_its_token(browser, member):
     fields = {"email": member[0]["email"], "password": PASSWORD}
     browser.get("/signin")
