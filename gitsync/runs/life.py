@@ -112,8 +112,8 @@ def claim(
     for run in found:
         try:
             contents = _claim_one(instance, token, run, key=key, name=name)
-        except ConfigError:  # a key is missing, or the row is damaged: the others can go on
-            log.exception("run cannot be given out run=%s", run.id)
+        except ConfigError as e:  # a key is missing, or the row is damaged: others can go on
+            log.error("run cannot be given out run=%s reason=%s", run.id, e.message)
             continue
         if contents is not None:
             return contents
