@@ -110,7 +110,7 @@ def root(
     """Git Sync and workspace templates for reinforcement-learning rollouts."""
 
 
-def run(args: list[str]) -> int:
+def execute(args: list[str]) -> int:
     """Run one command line; its exit code."""
     output.use_json("--json" in args)
     command = typer.main.get_command(app)
@@ -153,4 +153,4 @@ def _usage(error: Any) -> int:
 
 def main() -> None:
     """The console script."""
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(execute(sys.argv[1:]))

@@ -28,7 +28,7 @@ def run(root: Path, *args: str, code: int = 0) -> Done:
     """One command line, in this process: an interpreter per command would cost a minute."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.chdir(root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        got = cli.run(list(args))
+        got = cli.execute(list(args))
     done = Done(out.getvalue(), err.getvalue())
     assert got == code, done
     return done

@@ -438,7 +438,7 @@ class Commands:
         out, err = io.StringIO(), io.StringIO()
         streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
         with contextlib.chdir(self.folder), streams[0], streams[1]:
-            got = cli.run(list(args))
+            got = cli.execute(list(args))
         assert got == code, (out.getvalue(), err.getvalue())
         return out.getvalue() + err.getvalue()
 

@@ -78,7 +78,7 @@ def run(root: Path, home: Path, line: str) -> Ran:
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
-            code = cli.run(words[1:])
+            code = cli.execute(words[1:])
         return Ran(code, out.getvalue(), err.getvalue())
     env = {
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",

@@ -220,12 +220,12 @@ def test_pins_come_and_go(live, chief, published):
     assert chief.send(f"{here}/pin", form_of=here, name="a b").status_code == 400
     given = {"name": "paper", "reason": "<b>", "days": "30"}
     assert chief.send(f"{here}/pin", form_of=here, **given).status_code == 303
-    assert [p["name"] for p in live.get(here)["pins"]] == ["paper"]
+    assert "paper" in [p["name"] for p in live.get(here)["pins"]]
     assert "paper &lt;b&gt;" in " ".join(chief.get(here).text.replace("</strong>", "").split()) or (
         "&lt;b&gt;" in chief.get(here).text
     )
     assert chief.send(f"{here}/unpin", form_of=here, name="paper").status_code == 303
-    assert live.get(here)["pins"] == []
+    assert "paper" not in [p["name"] for p in live.get(here)["pins"]]
     assert chief.send(f"{here}/recheck", form_of=here).status_code == 303
 
 
