@@ -116,5 +116,7 @@
   });
 
   prepare(document);
+  // on a narrow screen the tabs scroll: the current one is in view
+  document.querySelector(".tabs a[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   if (main) open();
 })();
