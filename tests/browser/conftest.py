@@ -55,9 +55,9 @@ def published(live) -> Published:
     return publish_two(live, name="Chess team", identity="chess--local/rollouts")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[playwright_api.Browser]:
-    """One browser for all tests."""
+    """One browser for the tests of this folder; while it runs, `asyncio.run` is not to be had."""
     found = next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
     )

@@ -25,7 +25,7 @@ from typing import Any
 from unittest import mock
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from gitsync.cli import run
+from gitsync.cli import execute
 from gitsync.client.place import Place
 
 TOKEN = "gs_token-of-the-test"
@@ -325,7 +325,7 @@ def gitsync(*args: str, cwd: Path, env: dict[str, str] | None = None, given: str
     ):
         os.chdir(cwd)
         try:
-            code = run(list(args))
+            code = execute(list(args))
         finally:
             os.chdir(before)
     return Ran(code, out.getvalue(), err.getvalue())

@@ -71,7 +71,7 @@ def test_a_wrong_command_line_is_exit_2(tmp_path: Path, args: list[str]) -> None
 
 def test_the_help_lists_all_commands_and_imports_none(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom gitsync.cli import run\nrun(['--help'])\n"
+        "import sys\nfrom gitsync.cli import execute\nexecute(['--help'])\n"
         "print([m for m in sys.modules if m.startswith('gitsync.cli.')])\n"
     )
     done = subprocess.run(
@@ -91,8 +91,8 @@ def test_a_group_without_command_shows_its_help(tmp_path: Path) -> None:
 
 def test_status_starts_without_the_servers_libraries(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom gitsync.cli import run\n"
-        f"run(['status', '0' * 40, '--server', 'http://127.0.0.1:1', '-w', '{WORKSPACE}'])\n"
+        "import sys\nfrom gitsync.cli import execute\n"
+        f"execute(['status', '0' * 40, '--server', 'http://127.0.0.1:1', '-w', '{WORKSPACE}'])\n"
         f"print([m for m in {HEAVY!r} if m in sys.modules])\n"
     )
     done = subprocess.run(
@@ -109,7 +109,7 @@ def test_status_starts_without_the_servers_libraries(tmp_path: Path) -> None:
 
 def test_commands_without_a_server_load_no_http_client(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom gitsync.cli import run\nrun(['template', 'list'])\n"
+        "import sys\nfrom gitsync.cli import execute\nexecute(['template', 'list'])\n"
         "print('httpx' in sys.modules)\n"
     )
     done = subprocess.run(

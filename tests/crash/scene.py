@@ -256,8 +256,12 @@ class Scene:
         for folder in ("mirrors", "repos"):
             half = [p for p in (data / folder).iterdir() if p.name.startswith(".")]
             assert not half, f"I7: {half}"
-        staged = [p for p in (data / "staging").rglob("*") if p.is_file()]
-        assert not staged, f"I7: {staged}"
+
+        def staged() -> list[Path]:
+            return [p for p in (data / "staging").rglob("*") if p.is_file()]
+
+        # a pack of an embedded repository follows its publish
+        eventually(lambda: not staged(), seconds=10, what=lambda: f"I7: {staged()}")
         assert not list((data / "artifacts").rglob("*#*")), "I7"
         assert not list(self.service.elsewhere.iterdir()), "I8: files outside the data folder"
 

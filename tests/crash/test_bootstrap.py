@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from contextlib import closing, suppress
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -203,13 +204,18 @@ def test_a_key_of_a_dead_server_is_not_taken_for_another_request(birth):
 
 @pytest.mark.slow
 def test_killed_again_and_again_it_is_still_made_once(birth):
-    for point in ("bootstrap.reserved", "bootstrap.written", "bootstrap.moved"):
-        birth.service.arm(point)
-        asker = birth.ask_later()
+    points = ("bootstrap.reserved", "bootstrap.written", "bootstrap.moved", "")
+    birth.service.arm(points[0])
+    asker = birth.ask_later()
+    for point, following in pairwise(points):
         assert birth.service.reached() == point
         birth.kill(group=True)
         asker.join(20)
+        if following:  # whoever goes on, the server by itself or the caller, comes there
+            birth.service.arm(following)
         birth.service.start()
+        asker = birth.ask_later()
+    asker.join(20)
     birth.check()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import os
 import time
 from contextlib import contextmanager
@@ -94,10 +97,8 @@ def test_a_repetition_after_a_crash_is_not_told_that_it_still_runs(tmp_path):
     with live_server(tmp_path) as live:
         caller = live.get("/whoami")
         instance = live.running.instance
-        import hashlib
-        import json
-
         sent = json.dumps(body).encode()
+        key = instance.sealer.derive("idempotency")
         with instance.database.write() as db:
             objects.begin_idempotent(
                 db,
@@ -105,7 +106,7 @@ def test_a_repetition_after_a_crash_is_not_told_that_it_still_runs(tmp_path):
                 method="POST",
                 path="/api/v1/workspaces",
                 key="k1",
-                body_hash=hashlib.sha256(sent).hexdigest(),
+                body_hash=hmac.new(key, sent, hashlib.sha256).hexdigest(),
                 now=instance.now(),
             )
         more = {"headers": {"Idempotency-Key": "k1", "Content-Type": "application/json"}}

@@ -66,10 +66,10 @@ def test_the_state_of_a_fresh_workspace(commit):
 
 @pytest.mark.slow
 def test_what_cannot_be_checked_in_time_is_planned_all_the_same(tmp_path: Path):
-    with stage(tmp_path, check_deadline_s=5.0) as scene:
+    with stage(tmp_path, check_deadline_s=1.0) as scene:
         place = scene.embedded("minimal-local")
         main = (place.checkout.path / "rollouts/minimal-local/main.py").read_text()
-        many = {f"rollouts/r{n}/main.py": f"{main}# {n}\n" for n in range(80)}
+        many = {f"rollouts/r{n}/main.py": f"{main}# {n}\n" for n in range(400)}
         place.push(many)
         done = place.apply("chess")
         assert done["outcome"] == "committed" and place.head() == done["commit_sha"]

@@ -405,7 +405,7 @@ def test_a_run_that_is_not_over_keeps_its_content(live):
 @pytest.mark.slow
 def test_a_check_has_a_deadline_and_a_worker_that_dies_is_replaced(tmp_path):
     with live_server(tmp_path, dataset_deadline_s=0.001) as live:
-        found = upload(live, live.create(), big(20 * MIB))
+        found = upload(live, live.create(), big(80 * MIB))
         assert found["state"] == "error"
         assert "GITSYNC_DATASET_DEADLINE_S" in found["error"]["message"]
 

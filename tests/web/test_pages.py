@@ -86,7 +86,8 @@ def test_a_stranger_is_sent_to_sign_in_and_comes_back(live, published):
         assert asked.status_code == 401 and asked.headers["hx-redirect"].startswith("/signin")
 
 
-def test_the_workspace_page_tells_its_health(chief, published):
+def test_the_workspace_page_tells_its_health(live, chief):
+    published = publish_two(live)
     said = text_of(chief.get(pages_of(published)["workspace"]))
     assert "1 of 2 runnable" in said and "1 failing" in said
     assert said.index("beta") < said.index("alpha")  # what is broken comes first
