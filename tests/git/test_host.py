@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import time
+from contextlib import closing
 
 import pytest
 
@@ -124,19 +125,18 @@ def test_a_gzipped_request_is_inflated(served, tmp_path):
 def test_a_gzip_bomb_is_refused(tmp_path):
     with ServedHost(tmp_path / "repos", limits=HostLimits(ask_bytes=1 << 20)) as host:
         host.make()
-        bomb = gzip.compress(b"0" * (64 << 20))
-        client = http.client.HTTPConnection("127.0.0.1", host.port, timeout=20)
-        client.request(
-            "POST",
-            "/demo.git/git-upload-pack",
-            bomb,
-            {
-                "Content-Type": "application/x-git-upload-pack-request",
-                "Content-Encoding": "gzip",
-            },
-        )
-        assert client.getresponse().status in (413, 500)
-        client.close()
+        bomb = gzip.compress(b"1" * (64 << 20))  # no flush: git would end well before the limit
+        with closing(http.client.HTTPConnection("127.0.0.1", host.port, timeout=20)) as client:
+            client.request(
+                "POST",
+                "/demo.git/git-upload-pack",
+                bomb,
+                {
+                    "Content-Type": "application/x-git-upload-pack-request",
+                    "Content-Encoding": "gzip",
+                },
+            )
+            assert client.getresponse().status in (413, 500)
         assert eventually(lambda: not processes(str(tmp_path / "repos")))
 
 

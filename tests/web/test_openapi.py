@@ -17,7 +17,11 @@ from tests.live import live_server
 from tests.runs.kit import Team
 from tests.web.conftest import publish_two
 
-pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+pytestmark = [
+    pytest.mark.slow,  # CI and `make test-all` run it
+    # schemathesis itself draws from `random` now and then
+    pytest.mark.filterwarnings("ignore:Do not use the .random. module inside strategies"),
+]
 
 
 load_all_checks()
