@@ -8,7 +8,7 @@ BIN := .venv/bin
 # uv from PATH if it runs, else one installed into a private folder of the checkout.
 UV := $(shell if uv --version >/dev/null 2>&1; then echo uv; else echo .uv/bin/uv; fi)
 ARGS ?=
-JOBS ?= 2
+JOBS ?= 3
 
 .PHONY: help venv lock quickstart test test-all check format bench torture docs clean
 
@@ -35,8 +35,8 @@ lock: $(filter .uv/bin/uv,$(UV)) ## write requirements.lock anew from pyproject.
 quickstart: venv ## run the main job on embedded defaults; ARGS="--exit --json" passes arguments on
 	@exec $(BIN)/gitsync quickstart $(ARGS)
 
-test: venv ## the everyday tests, under two minutes
-	@$(BIN)/pytest -q -n $(JOBS) -m "not slow" $(ARGS)
+test: venv ## the everyday tests on SQLite, under two minutes
+	@$(BIN)/pytest -q -n $(JOBS) -m "not slow and not postgres" $(ARGS)
 
 test-all: venv ## all tests, the slow ones too
 	@$(BIN)/pytest -q -n $(JOBS) $(ARGS)

@@ -20,6 +20,8 @@ from tests.crash.scene import EmbeddedScene, Scene
 from tests.crash.service import eventually
 from tests.hostile_runs import kit
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 # point: the kit's number for it
 POINTS = {
     "apply.checked": "A1",

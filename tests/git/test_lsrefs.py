@@ -118,6 +118,7 @@ def test_another_object_format(kit, proxy, loopback):
         look(Remote.parse(proxy.url_of("format-sha256.git")), loopback)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options", "error"),
     [

@@ -175,6 +175,7 @@ def test_a_shallow_source_is_said_to_be_shallow(kit, mirror, loopback):
     assert result.shallow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options", "error"),
     [

@@ -14,6 +14,8 @@ from gitsync.store import RowExists, run_tables, runs, tables
 from tests.live import live_server
 from tests.runs.kit import make_team
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 
 def test_a_run_is_carried_out_with_all_that_it_needs(team):
     run = team.submit()

@@ -12,6 +12,8 @@ from tests.live import GOOD_MAIN, NO_GRADER, Checkout, git, live_server, workspa
 from tests.postgres import fresh_postgres
 from tests.web.remote import Remote, bare, deliver, push_payload
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 
 @pytest.fixture(
     scope="module",

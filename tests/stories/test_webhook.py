@@ -9,6 +9,8 @@ import pytest
 from tests.live import GOOD_MAIN, Checkout, git, live_server, workspace_files
 from tests.web.remote import Remote, bare, deliver, push_payload
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 NOBODY = "0" * 40
 
 

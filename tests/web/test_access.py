@@ -17,6 +17,8 @@ from gitsync.web.app import create_app
 from tests.runs.kit import Team
 from tests.web.conftest import ROLES, people_of
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 STRANGERS = ("no token", "unknown", "expired", "revoked")
 MACHINES = tuple(
     f"machine {role} of {where}"

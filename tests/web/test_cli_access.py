@@ -16,6 +16,8 @@ from tests.live import live_server
 from tests.web.conftest import ROLES
 from tests.web.test_access import CALLERS, MACHINES, STRANGERS
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 
 @dataclass(frozen=True)
 class Row:

@@ -11,6 +11,8 @@ from gitsync.web import pages
 from tests.web.browser import Browser
 from tests.web.conftest import ROLES
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 VIEWERS = ("outsider", *ROLES, "chief")
 
 

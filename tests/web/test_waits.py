@@ -14,6 +14,8 @@ import pytest
 from gitsync.web import auth
 from tests.live import GOOD_MAIN, live_server, workspace_files
 
+pytestmark = pytest.mark.slow  # CI and `make test-all` run it
+
 NOBODY = "1" * 40
 
 
