@@ -5,7 +5,6 @@ The server runs in a process of its own; times are of whole requests over one ke
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import re
 import statistics
@@ -42,7 +41,7 @@ def measure(quick: bool = True) -> Iterator[Result]:
         here, sha, parent = _fill(live, browser, workspaces, syncs)
         facts = {"workspaces": workspaces, "syncs": syncs, "rollouts": ROLLOUTS}
         yield from _pages(browser, _paths(here, sha, parent), facts, times=20 if quick else 60)
-        yield _watched(live, browser, quick)
+        yield from _watched(live, browser, quick)
 
 
 def _fill(live: Live, browser: Browser, workspaces: int, syncs: int) -> tuple[str, str, str]:
@@ -122,33 +121,46 @@ def _weight(browser: Browser, answer: httpx.Response) -> int:
     return sum(len(gzip.compress(part, 6)) for part in data)
 
 
-def _watched(live: Live, browser: Browser, quick: bool) -> Result:
+def _watched(live: Live, browser: Browser, quick: bool) -> Iterator[Result]:
     """Webhook answers with and without 200 open pages that hear of each of them."""
     connect = {"clone_url": "http://127.0.0.1:9/acme/rollouts.git"}
     body = {"name": "hooked", "provider": "github", "connect": connect}
-    hook = live.post("/workspaces", body)["webhook"]
-    count = 60 if quick else 300
+    created = live.post("/workspaces", body)
+    page = f"/workspaces/{created['id']}"
+    count = 100 if quick else 300
     with httpx.Client(trust_env=False, verify=False) as client:
 
-        def deliver(start: int) -> list[float]:
-            return [
-                1000 * _deliver(client, hook, "acme/rollouts", "0" * 40, f"{start + n:040x}")
-                for n in range(count)
-            ]
+        def deliver(start: int, pause: float) -> list[float]:
+            took = []
+            for n in range(count):
+                time.sleep(pause)
+                sha = f"{start + n:040x}"
+                took.append(
+                    1000 * _deliver(client, created["webhook"], "acme/rollouts", "0" * 40, sha)
+                )
+            return took
 
-        deliver(0)
-        alone, watched, start = [], [], 0
-        for _ in range(3):  # in turn, so that a slow moment of the machine hits both
-            start += 20_000
-            alone.append(deliver(start))
-            with _watching(live, WATCHERS):
-                watched.append(deliver(start + 10_000))
+        deliver(0, 0)
+        start = 0
+        for how, pause in (("at once", 0.0), ("20 a second", 0.05)):
+            alone, watched = [], []
+            for _ in range(3 if quick else 5):  # in turn: a slow moment of the machine hits both
+                start += 20_000
+                alone.append(deliver(start, pause))
+                with _watching(live, page) as seen:
+                    watched.append(deliver(start + 10_000, pause))
+            yield _compared(alone, watched, how, seen)
+
+
+def _compared(
+    alone: list[list[float]], watched: list[list[float]], how: str, seen: list[int]
+) -> Result:
     pairs = [
         (percentile(a, 0.99), percentile(w, 0.99)) for a, w in zip(alone, watched, strict=True)
     ]
     ratio = statistics.median(w / a for a, w in pairs)
     return Result(
-        f"webhook answer while {WATCHERS} pages watch, p99",
+        f"webhook answer while {WATCHERS} pages watch, {how}, p99",
         statistics.median(w for _, w in pairs),
         "ms",
         baseline="nobody watches",
@@ -159,13 +171,15 @@ def _watched(live: Live, browser: Browser, quick: bool) -> Result:
         details={
             "p50": statistics.median(t for one in watched for t in one),
             "p50 alone": statistics.median(t for one in alone for t in one),
+            "events told": seen[0],
+            "pages sent": seen[1],
         },
     )
 
 
 @contextmanager
-def _watching(live: Live, count: int) -> Iterator[None]:
-    """So many open pages, of several people, in a process of their own."""
+def _watching(live: Live, page: str) -> Iterator[list[int]]:
+    """So many open pages, of several people, in a process of their own; gives what they got."""
     cookies = []
     for number in range(4):
         email = f"watcher-{number}-{time.time_ns()}@example.com"
@@ -174,38 +188,18 @@ def _watching(live: Live, count: int) -> Iterator[None]:
             browser.sign_in(user["login_url"])
             cookies.append("; ".join(f"{k}={v}" for k, v in browser.http.cookies.items()))
     child = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.pages", live.url, str(count), *cookies],
+        [sys.executable, "-m", "benchmarks.watchers", live.url, page, str(WATCHERS), *cookies],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[1],
     )
+    seen: list[int] = []
     try:
         assert child.stdout is not None
         assert child.stdout.readline().strip() == "open"
-        yield
+        yield seen
     finally:
-        child.communicate("\n", timeout=30)
-    assert child.returncode == 0
-
-
-async def _watch(url: str, count: int, cookies: list[str]) -> None:
-    host, _, port = url.removeprefix("http://").partition(":")
-    readers, writers = [], []
-    for number in range(count):
-        reader, writer = await asyncio.open_connection(host, int(port))
-        head = f"GET /live HTTP/1.1\r\nHost: {host}\r\nCookie: {cookies[number % 4]}\r\n\r\n"
-        writer.write(head.encode())
-        assert b" 200 " in await reader.readline()
-        readers.append(asyncio.create_task(reader.read()))
-        writers.append(writer)
-    print("open", flush=True)
-    await asyncio.to_thread(sys.stdin.readline)
-    for task, writer in zip(readers, writers, strict=True):
-        assert not task.done()  # the server cut it
-        task.cancel()
-        writer.close()
-
-
-if __name__ == "__main__":
-    asyncio.run(_watch(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))
+        said, _ = child.communicate("\n", timeout=60)
+    assert child.returncode == 0, said
+    seen += map(int, said.split())

@@ -39,6 +39,12 @@ def events_after(
     return [record(Event, row) for row in db.execute(query.order_by(events.c.id).limit(limit))]
 
 
+def latest_events(db: Connection, *, limit: int) -> list[Event]:
+    """The newest events, oldest first."""
+    query = sa.select(events).order_by(events.c.id.desc()).limit(limit)
+    return [record(Event, row) for row in db.execute(query)][::-1]
+
+
 def last_event_id(db: Connection) -> int:
     """The newest id, 0 if there is none."""
     return int(db.execute(sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0))).scalar_one())

@@ -147,8 +147,12 @@ def test_browser_reset_reloads_once(chromium, live, published):
             times=1,
         )
         lou.go(f"/workspaces/{published.workspace['id']}/versions")
+        for _ in range(100):
+            if len(loads) == 2:
+                break
+            lou.page.wait_for_timeout(100)
         lou.is_live()
-        lou.page.wait_for_timeout(1500)
+        lou.page.wait_for_timeout(1000)
         assert len(loads) == 2
 
 

@@ -51,7 +51,9 @@ class Listener:
                 number = value
             elif key == "data":
                 data = value
-            elif not line and number:
+            elif not line and not number:
+                event, data = "message", ""  # the page itself, which has no id
+            elif not line:
                 kind = event if event != "message" else json.loads(data)["type"]
                 self.seen.append((int(number), kind, time.monotonic()))
                 self.last, event, number, data = number, "message", "", ""

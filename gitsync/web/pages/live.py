@@ -4,7 +4,7 @@ All open pages share one reader: each commit costs one look at the events and on
 however many people watch, and they are woken a few at a time, so that other requests pass between.
 
 Promise: a page that comes back with `Last-Event-ID` gets every event it missed, in order, or
-`reset` if some of them are gone for good.
+`reset` if some of them are gone for good, or are so many that loading the page anew is less work.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from gitsync.store import DatabaseFailed, events, glance
 from gitsync.web import wire
 from gitsync.web.auth import InstanceDep, Waits
 from gitsync.web.pages.access import PageRoute, enter
+from gitsync.web.pages.fresh import LOOK, Fresh, Look, PageQuery, is_page
 from gitsync.web.session import Session, SessionDep, is_still_open
 
 log = logging.getLogger(__name__)
@@ -72,9 +73,12 @@ class Feed:
         self._start = 0  # every event after this id is in `_kept`
         self._last = 0
         self._waiting: set[asyncio.Event] = set()
+        self.told_at = 0.0  # when the newest were read, by the clock of the event loop
         self._reader: asyncio.Task[None] | None = None
         self._watchers = 0
         self.waits = Waits(most=STREAMS)
+        self.fresh = Fresh()
+        self.late = asyncio.Lock()  # pages far behind read the store one after the other
 
     def after(self, last: int) -> list[News] | None:
         """Events after an id; None if they must be read from the store."""
@@ -86,10 +90,12 @@ class Feed:
         """One more page watches."""
         self._watchers += 1
         if self._reader is None or self._reader.done():
-            read = await anyio.to_thread.run_sync(self._newest)
+            read = await anyio.to_thread.run_sync(self._latest)
             if self._reader is None or self._reader.done():
-                self._start = self._last = read
-                self._kept.clear()
+                self._kept = deque(read, maxlen=KEPT)
+                self.told_at = asyncio.get_running_loop().time()
+                self._start = read[0].id - 1 if read else 0
+                self._last = read[-1].id if read else 0
                 self._reader = asyncio.create_task(self._read(), name="events of pages")
 
     def leave(self) -> None:
@@ -114,9 +120,11 @@ class Feed:
         """The ticket is not waited for any more."""
         self._waiting.discard(ticket)
 
-    def _newest(self) -> int:
+    def _latest(self) -> list[News]:
+        """After a start of the server all pages come back at once, each a little behind."""
         with self._instance.database.read() as db:
-            return events.last_event_id(db)
+            found = events.latest_events(db, limit=KEPT // 2)
+        return [News.of(event) for event in found]
 
     def _more(self) -> list[News] | None:
         with self._instance.database.read() as db:
@@ -137,6 +145,7 @@ class Feed:
                 self._kept.append(news)
                 self._last = news.id
             if found is not None:
+                self.told_at = asyncio.get_running_loop().time()
                 await self._wake()
                 await asyncio.sleep(PAUSE_S)
         await self._wake()
@@ -149,23 +158,37 @@ class Feed:
                 await asyncio.sleep(0.001)
 
 
-def _scope(instance: Instance, viewer: Session, workspace: str | None) -> frozenset[str] | None:
-    """The workspaces whose events the viewer sees; None is all."""
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The workspaces whose events a viewer sees, None for all; the role in it if it is one."""
+
+    workspaces: frozenset[str] | None
+    role: Role | None = None
+
+    def sees(self, news: News) -> bool:
+        """True if the event is theirs to know."""
+        return self.workspaces is None or news.workspace_id in self.workspaces
+
+
+def _sight(instance: Instance, viewer: Session, workspace: str | None) -> Sight:
     if workspace is not None:
-        return frozenset({enter(instance, viewer, workspace, Role.READER).workspace.id})
+        room = enter(instance, viewer, workspace, Role.READER)
+        return Sight(frozenset({room.workspace.id}), room.role)
     if viewer.caller.is_admin:
-        return None
+        return Sight(None)
     with instance.database.read() as db:
-        return glance.member_of(db, viewer.user.id)
+        return Sight(glance.member_of(db, viewer.user.id))
 
 
 def _from_store(instance: Instance, after: int) -> tuple[list[News], int | None]:
-    """Events after an id; the newest id instead if some of them are gone."""
+    """Events after an id; the newest id instead if some are gone, or they are too many."""
     with instance.database.read() as db:
         first, last = events.first_event_id(db), events.last_event_id(db)
         if after > last or (first > 0 and after < first - 1):
             return [], last
-        found = events.events_after(db, after, workspaces=None, limit=KEPT)
+        found = events.events_after(db, after, workspaces=None, limit=KEPT + 1)
+    if len(found) > KEPT:
+        return [], last
     return [News.of(event) for event in found], None
 
 
@@ -176,72 +199,96 @@ async def live(
     viewer: SessionDep,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     workspace: Annotated[str | None, Query(max_length=60)] = None,
+    page: PageQuery = None,
 ) -> StreamingResponse:
-    """Events after `Last-Event-ID`, or after `after`."""
+    """Events after `Last-Event-ID`, or after `after`; before them the page, if it changed.
+
+    `page` is the address of the page: it comes as `event: page` with the new title and main part
+    as a JSON string, or as `event: look` if the browser should fetch it by itself.
+    """
     resumed = request.headers.get("last-event-id")
     if resumed:
         if not resumed.isascii() or not resumed.isdigit() or len(resumed) > 15:
             raise InvalidInput("Last-Event-ID must be the id of an event.")
         after = int(resumed)
-    scope = await anyio.to_thread.run_sync(_scope, instance, viewer, workspace)
+    sight = await anyio.to_thread.run_sync(_sight, instance, viewer, workspace)
     feed: Feed = request.app.state.feed
     feed.waits.enter(viewer.user.id)  # or the answer says that there are too many
     feed.waits.leave(viewer.user.id)
     return StreamingResponse(
-        _stream(instance, feed, viewer, scope, workspace, after),
+        _stream(feed, Watch(instance, request, viewer, workspace, page), sight, after),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
-async def _stream(
-    instance: Instance,
-    feed: Feed,
-    viewer: Session,
-    scope: frozenset[str] | None,
-    workspace: str | None,
-    after: int,
-) -> AsyncIterator[bytes]:
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """An open page: of whom, of which workspace, at which address."""
+
+    instance: Instance
+    request: Request
+    viewer: Session
+    workspace: str | None
+    page: str | None
+
+    def sight(self) -> Sight:
+        """What its viewer may see now; `NotFound` once they are signed out or no member."""
+        if not is_still_open(self.instance, self.viewer):
+            raise NotFound("The session ended.")
+        return _sight(self.instance, self.viewer, self.workspace)
+
+    async def message(
+        self, feed: Feed, sight: Sight, *, since: float, shown: int
+    ) -> tuple[bytes, int]:
+        """The page as it is after news of this time; nothing for pages that only listen."""
+        if self.page is None:
+            return b"", shown
+        if not is_page(self.page, self.workspace):
+            return LOOK, 0
+        look = Look(self.request, self.viewer, self.page, sight.role)
+        return await feed.fresh.message(look, since=since, shown=shown)
+
+
+async def _stream(feed: Feed, watch: Watch, sight: Sight, after: int) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
-    checked, ticket = loop.time(), None
-    feed.waits.enter(viewer.user.id)
+    checked, ticket, shown = loop.time(), None, 0
+    feed.waits.enter(watch.viewer.user.id)
     try:
         await feed.enter()
         yield b"retry: 500\n: open\n\n"
         while not feed.is_closing:
-            ticket = feed.ticket()
+            ticket, since = feed.ticket(), feed.told_at
             known = feed.after(after)
             found = known or []
             if known is None:
-                found, newest = await anyio.to_thread.run_sync(_from_store, instance, after)
+                async with feed.late:
+                    since = loop.time()
+                    found, newest = await anyio.to_thread.run_sync(
+                        _from_store, watch.instance, after
+                    )
                 if newest is not None:
                     after = newest
                     yield _message(json.dumps({"last_id": after}), id=after, event="reset")
-            made = {news.type for news in found} & {"workspace.created"}
-            if made and scope is not None and workspace is None:
-                scope = await anyio.to_thread.run_sync(_still, instance, viewer, None)
-            ours = [n.text for n in found if scope is None or n.workspace_id in scope]
+            if sight.role is None and any(news.type == "workspace.created" for news in found):
+                sight = await anyio.to_thread.run_sync(watch.sight)
+            ours = [news.text for news in found if sight.sees(news)]
             after = found[-1].id if found else after
-            if ours:
-                yield b"".join(ours)
+            if ours:  # the page first: a cut between the two repeats it, instead of losing it
+                text, shown = await watch.message(feed, sight, since=since, shown=shown)
+                yield text + b"".join(ours)
             if not found:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ticket.wait(), ROUND_S)
             feed.forget(ticket)
             if loop.time() - checked >= ROUND_S:
                 checked = loop.time()
-                scope = await anyio.to_thread.run_sync(_still, instance, viewer, workspace)
+                sight = await anyio.to_thread.run_sync(watch.sight)
                 yield b": still here\n\n"
     except GitSyncError as e:  # signed out, or no member any more: the page learns it when it asks
-        log.info("page stream ended user=%s code=%s", viewer.user.id, e.code)
+        log.info("page stream ended user=%s code=%s", watch.viewer.user.id, e.code)
     finally:
         if ticket is not None:
             feed.forget(ticket)
         feed.leave()
-        feed.waits.leave(viewer.user.id)
-
-
-def _still(instance: Instance, viewer: Session, workspace: str | None) -> frozenset[str] | None:
-    if not is_still_open(instance, viewer):
-        raise NotFound("The session ended.")
-    return _scope(instance, viewer, workspace)
+        feed.waits.leave(watch.viewer.user.id)

@@ -17,16 +17,16 @@ import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from gitsync.errors import GitSyncError, InvalidInput, NotFound
+from gitsync.errors import GitSyncError, InvalidInput
 from gitsync.instance import Instance
-from gitsync.records import Role, Run, RunState
+from gitsync.records import Run, RunState
 from gitsync.runs import life
 from gitsync.store import Connection, run_pages, runs
 from gitsync.web.api import runs as api
 from gitsync.web.auth import InstanceDep
-from gitsync.web.pages.access import PageRoute, ReaderRoom, Room, enter
-from gitsync.web.pages.live import ROUND_S, Feed
-from gitsync.web.session import is_still_open
+from gitsync.web.pages.access import PageRoute, ReaderRoom
+from gitsync.web.pages.fresh import PageQuery
+from gitsync.web.pages.live import ROUND_S, Feed, Sight, Watch
 
 log = logging.getLogger(__name__)
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -61,8 +61,9 @@ def follow(
     request: Request,
     instance: InstanceDep,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    page: PageQuery = None,
 ) -> StreamingResponse:
-    """A message whenever the number is another one than the page's."""
+    """A message whenever the number is another one than the page's; before it the new page."""
     resumed = request.headers.get("last-event-id") or str(after)
     if not resumed.isascii() or not resumed.isdigit() or len(resumed) > 15:
         raise InvalidInput("Last-Event-ID must be the id of a message.")
@@ -70,19 +71,22 @@ def follow(
     feed: Feed = request.app.state.feed
     feed.waits.enter(room.viewer.user.id)  # or the answer says that there are too many
     feed.waits.leave(room.viewer.user.id)
+    watch = Watch(instance, request, room.viewer, room.workspace.id, page)
     return StreamingResponse(
-        _stream(instance, feed, room, found.id, int(resumed)),
+        _stream(
+            feed, watch, Sight(frozenset({room.workspace.id}), room.role), found.id, int(resumed)
+        ),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
 async def _stream(
-    instance: Instance, feed: Feed, room: Room, run_id: str, seen: int
+    feed: Feed, watch: Watch, sight: Sight, run_id: str, seen: int
 ) -> AsyncIterator[bytes]:
-    loop = asyncio.get_running_loop()
-    checked, is_over = loop.time(), False
-    feed.waits.enter(room.viewer.user.id)
+    loop, instance = asyncio.get_running_loop(), watch.instance
+    checked, is_over, shown = loop.time(), False, 0
+    feed.waits.enter(watch.viewer.user.id)
 
     def look() -> tuple[int, bool] | None:
         with instance.database.read() as db:
@@ -99,20 +103,16 @@ async def _stream(
                 found = await instance.signals.wait_for(look, seconds=ROUND_S)
                 if found is not None and found[0] != seen:
                     seen, is_over = found
+                    since = loop.time()
+                    text, shown = await watch.message(feed, sight, since=since, shown=shown)
                     data = json.dumps({"type": "run.changed", "run": run_id})
-                    yield f"id: {seen}\ndata: {data}\n\n".encode()
+                    yield text + f"id: {seen}\ndata: {data}\n\n".encode()
                     await asyncio.sleep(PAUSE_S)
             if loop.time() - checked >= ROUND_S:
                 checked = loop.time()
-                await anyio.to_thread.run_sync(_check, instance, room)
+                sight = await anyio.to_thread.run_sync(watch.sight)
                 yield b": still here\n\n"
     except GitSyncError as e:  # signed out, no member any more, or the workspace is gone
-        log.info("page stream ended user=%s code=%s", room.viewer.user.id, e.code)
+        log.info("page stream ended user=%s code=%s", watch.viewer.user.id, e.code)
     finally:
-        feed.waits.leave(room.viewer.user.id)
-
-
-def _check(instance: Instance, room: Room) -> None:
-    if not is_still_open(instance, room.viewer):
-        raise NotFound("The session ended.")
-    enter(instance, room.viewer, room.workspace.id, Role.READER)
+        feed.waits.leave(watch.viewer.user.id)

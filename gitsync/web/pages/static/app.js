@@ -48,7 +48,7 @@
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
   });
 
-  // -- events: each one makes htmx fetch the page anew and change what differs ------------------
+  // -- events: the server sends the page anew, htmx changes what differs ------------------------
   const main = document.querySelector("main[data-live]");
   let source = null, last = Number(main?.dataset.last ?? 0), pause = 1000, timer = 0, shown = 0;
   let missed = false; // a page that could not be fetched: it is, once the server is back
@@ -68,7 +68,9 @@
   };
   const open = () => {
     if (source || document.hidden) return;
-    source = new EventSource(`${main.dataset.live}${main.dataset.live.includes("?") ? "&" : "?"}after=${last}`);
+    const here = encodeURIComponent(main.getAttribute("hx-get"));
+    const mark = main.dataset.live.includes("?") ? "&" : "?";
+    source = new EventSource(`${main.dataset.live}${mark}after=${last}&page=${here}`);
     source.onopen = () => {
       pause = 1000;
       tell("on");
@@ -84,8 +86,11 @@
     source.onmessage = (event) => {
       last = Number(event.lastEventId);
       document.dispatchEvent(new CustomEvent("gitsync:event", { detail: JSON.parse(event.data) }));
-      refresh();
     };
+    source.addEventListener("page", (event) => {
+      htmx.swap({ sourceElement: main, target: main, text: JSON.parse(event.data), select: "#main", swap: "outerMorph" });
+    });
+    source.addEventListener("look", refresh); // the server could not make the page
     source.addEventListener("reset", (event) => {
       last = Number(event.lastEventId);
       if (sessionStorage.getItem("reset") === event.lastEventId) { refresh(); return; }
