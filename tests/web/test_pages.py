@@ -354,6 +354,21 @@ def test_a_database_that_is_away_is_told_in_a_page(live, chief, published, monke
     assert "SELECT" not in answer.text
 
 
+def test_what_nobody_expected_is_told_in_a_page(live, chief, monkeypatch, caplog):
+    from gitsync.store import glance
+
+    def fail(*args, **more):
+        raise RuntimeError("of no concern to readers")
+
+    monkeypatch.setattr(glance, "search_workspaces", fail)
+    answer = chief.get("/workspaces")
+    assert answer.status_code == 500 and "This page could not be made" in text_of(answer)
+    assert "no concern" not in answer.text and "no concern" in caplog.text
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    program = chief.http.get("/workspaces", headers={"Accept": "application/json"})
+    assert program.status_code == 500 and program.json()["code"] == "INTERNAL"
+
+
 def test_a_remote_that_is_away_needs_attention(tmp_path):
     port = 9  # nobody listens: the look is tried again and again
     with (
