@@ -17,9 +17,10 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 KILLS = 150  # of a server that follows a remote
@@ -99,12 +100,21 @@ def _pytest(*paths: str) -> Callable[[Path, int], str]:
     return run
 
 
+def _told(disagreements: Sequence[tuple[int, str, Any]]) -> str:
+    """Each with its number, which makes the program again."""
+    parts = [f"{len(disagreements)} disagreements"]
+    for number, why, made in disagreements:
+        files = "\n".join(f"--- {path}\n{text}" for path, text in made.files.items())
+        parts.append(f"{number}: {why}\n{files}")
+    return "\n\n".join(parts)
+
+
 def programs(_folder: Path, seed: int) -> str:
     """Random rollouts, checked and really imported."""
     from tests.check.generated import run_generated
 
     found = run_generated(PROGRAMS, seed)
-    assert not found.disagreements, found.disagreements[:3]
+    assert not found.disagreements, _told(found.disagreements)
     assert found.valid_share >= 0.3 and found.unresolvable_share <= 0.05
     return (
         f"{found.programs} programs, {found.valid_share:.1%} valid; "
