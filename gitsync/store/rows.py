@@ -113,3 +113,11 @@ def page_by_key[T](
     rows = db.execute(query.order_by(column).limit(limit + 1)).all()
     more = str(rows[limit - 1]._mapping[column.name]) if len(rows) > limit else None
     return Page(tuple(build(row) for row in rows[:limit]), total, more)
+
+
+type Dead = frozenset[str] | set[str] | None  # servers by the ids of their starts; None: all others
+
+
+def of_dead(column: sa.Column[Any], dead: Dead) -> sa.ColumnElement[bool]:
+    """Rows whose server is dead."""
+    return column.is_not(None) if dead is None else column.in_(sorted(dead))
