@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitsync.check.python import calls, classes
 from gitsync.check.python.facts import BASES, METHODS
@@ -53,14 +53,21 @@ class _Seen:
 
 
 def breaches(m: Machine, state: State, cls: Value, role: str) -> list[Breach]:
-    """All contracts the class breaks in this world."""
-    out: list[Breach] = []
+    """All contracts the class breaks in this world; certain is what each of its branches breaks."""
+    branches: list[list[Breach]] = []
     for _, found in m.branches(state, lambda: _of_class(m, cls, role)):
         if isinstance(found, Raised):  # handing the method out fails
             subject = f"{_named(m, cls)}.{METHODS[role]}"
             reason = f"reading {subject} fails: {found.reason}"
             found = [Breach(f"{METHODS[role]}-not-async", found.place, subject, reason)]
-        out += [b for b in found if b not in out]
+        branches.append(found)
+    codes = [{b.code for b in found} for found in branches]
+    everywhere = set.intersection(*codes) if codes else set()
+    out: list[Breach] = []
+    for breach in (b for found in branches for b in found):
+        known = replace(breach, certain=breach.certain and breach.code in everywhere)
+        if known not in out:
+            out.append(known)
     return out
 
 
