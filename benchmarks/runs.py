@@ -18,7 +18,7 @@ import httpx
 
 from benchmarks import Result, percentile, seconds
 from benchmarks.serverprocess import server_process
-from gitsync.records import RunKind
+from gitsync.run_records import RunKind
 from gitsync.store import Database, runs, versions, workspaces
 from tests.live import GOOD_MAIN, Live, workspace_files
 from tests.runs.kit import Team

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from gitsync.data_records import Dataset, DatasetState
-from gitsync.records import RunState
+from gitsync.run_records import RunState
 from gitsync.store.dataset_tables import dataset_parts, datasets
 from gitsync.store.datasets import dataset_of, get_dataset, select_datasets
 from gitsync.store.rows import Dead, of_dead

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from gitsync import records
+from gitsync import records, run_records
 from gitsync.errors import InvalidInput
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -51,8 +51,8 @@ _ENUMS: dict[tuple[type, str], type] = {
     (records.Sync, "outcome"): records.Outcome,
     (records.CommitRecord, "state"): records.CommitState,
     (records.Job, "state"): records.JobState,
-    (records.Run, "kind"): records.RunKind,
-    (records.Run, "state"): records.RunState,
+    (run_records.Run, "kind"): run_records.RunKind,
+    (run_records.Run, "state"): run_records.RunState,
 }
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gitsync.records import RunState
+from gitsync.run_records import RunState
 from gitsync.store import run_life
 from gitsync.store import runs as run_store
 from tests.postgres import postgres_server
