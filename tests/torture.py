@@ -18,6 +18,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 KILLS = 150  # of a server that follows a remote
 PUSH_KILLS = 50  # of one that is pushed to
+POSTGRES_KILLS = 25  # of each kind on PostgreSQL
 PROGRAMS = 50_000  # generated rollouts
 INPUTS = 200_000  # mutated files of a workspace
 
@@ -71,13 +73,26 @@ def kills(folder: Path, seed: int) -> str:
     from tests.crash.scene import EmbeddedScene, Scene
     from tests.hostile_runs import kit
 
+    from tests.postgres import fresh_postgres
+
     lines = []
-    for kind, runs in ((Scene, KILLS), (EmbeddedScene, PUSH_KILLS)):
-        place = folder / kind.__name__
+    for kind, runs, is_sqlite in (
+        (Scene, KILLS, True),
+        (EmbeddedScene, PUSH_KILLS, True),
+        (Scene, POSTGRES_KILLS, False),
+        (EmbeddedScene, POSTGRES_KILLS, False),
+    ):
+        place = folder / f"{kind.__name__}-{'sqlite' if is_sqlite else 'postgres'}"
         (place / "root").mkdir(parents=True)
-        with kit.Host(place / "root") as host, kind(place, host) as scene:
+        with ExitStack() as stack:
+            more = {}
+            if not is_sqlite:
+                url = stack.enter_context(fresh_postgres())
+                more["database_url"] = url.replace("postgresql+psycopg", "postgresql")
+            host = stack.enter_context(kit.Host(place / "root"))
+            scene = stack.enter_context(kind(place, host, **more))
             found = run_blind(scene, seed=seed, runs=runs)
-        lines.append(f"{kind.__name__}: {found.summary()}")
+        lines.append(f"{place.name}: {found.summary()}")
         growth = (found.bytes[-1] - found.bytes[0]) / max(1, found.runs - 1)
         lines.append(f"growth per run {growth:.0f} bytes")
         assert growth < 100_000, found.bytes
