@@ -72,7 +72,6 @@ def kills(folder: Path, seed: int) -> str:
     from tests.crash.blind import run_blind
     from tests.crash.scene import EmbeddedScene, Scene
     from tests.hostile_runs import kit
-
     from tests.postgres import fresh_postgres
 
     lines = []
