@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 from gitsync.check.gitindex import read_index
 from gitsync.check.ignore import MAX_BYTES, Rules, add_rules
 from gitsync.errors import InvalidInput
@@ -44,11 +42,12 @@ class WorkingCopy:
         self._tracked_folders: set[str] = set()
         self._gitlinks: list[str] = []
         self._seen = 0
+        self._prefix = ""  # the way from the repository's root, from which rules count
         self._rules: dict[str, Rules | None] = {}
         self._listed: dict[str, tuple[Entry, ...]] = {}
         self._by_name: dict[str, dict[str, Entry]] = {}
         outer = self._repository_rules()
-        self._rules[""] = self._with_ignore_file("", outer)
+        self._rules[""] = outer if outer is _ALL else self._with_ignore_file("", outer)
 
     def _repository_rules(self) -> Rules | None:
         """Read index and outer ignore files of the repository that holds the folder, if any."""
@@ -65,6 +64,7 @@ class WorkingCopy:
         }
         if prefix and not self._tracked:
             return None
+        self._prefix = prefix
         self._gitlinks = [p for p, mode in self._tracked.items() if mode == _GITLINK]
         for path in self._tracked:
             while "/" in path:
@@ -82,14 +82,15 @@ class WorkingCopy:
             common = common / os.fsdecode(pointer.strip())
         exclude = _read_small(common / "info" / "exclude")
         if exclude:
-            rules = add_rules(None, "", exclude, above=prefix.rstrip("/"))
-        folder = repository.root
+            rules = add_rules(None, "", exclude)
+        here = ""
         for part in prefix.split("/")[:-1]:
-            data = _read_small(folder / ".gitignore")
+            data = _read_small(repository.root / here / ".gitignore")
             if data:
-                inner = self._root.relative_to(folder).as_posix()
-                rules = add_rules(rules, "", data, above=inner)
-            folder = folder / part
+                rules = add_rules(rules, here, data)
+            here = f"{here}/{part}" if here else part
+            if rules is not None and rules.ignores(here, is_folder=True):
+                return _ALL
         return rules
 
     def entry(self, path: str) -> Entry | None:
@@ -206,11 +207,12 @@ class WorkingCopy:
     def _is_hidden(self, rules: Rules | None, path: str, *, is_folder: bool) -> bool:
         if rules is None:
             return False
-        return rules is _ALL or rules.ignores(path, is_folder=is_folder)
+        return rules is _ALL or rules.ignores(self._prefix + path, is_folder=is_folder)
 
     def _with_ignore_file(self, path: str, outer: Rules | None) -> Rules | None:
         data = _read_small(self._root / path / ".gitignore")
-        return add_rules(outer, path, data) if data else outer
+        base = (self._prefix + path).rstrip("/")
+        return add_rules(outer, base, data) if data else outer
 
     def _absent(self, path: str) -> set[str]:
         """Names of submodules below this folder whose folders are not on disk."""
@@ -228,7 +230,7 @@ class WorkingCopy:
         return Entry(name, Kind.FOLDER, None, 0o40000)
 
 
-_ALL = Rules("", GitIgnoreSpec.from_lines(["*"]))
+_ALL = Rules("", ())  # inside an ignored folder all is, whatever its own ignore files say
 
 
 def _kind_of(mode: int) -> Kind | None:
