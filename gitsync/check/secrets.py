@@ -127,7 +127,7 @@ def _is_live(match: re.Match[bytes], data: bytes) -> bool:
     if shape.get("is_block"):
         return True
     body = token[4:]
-    if not shape.get("letters_only") and not re.search(rb"[0-9]", body):
+    if not re.search(shape.get("random", "[0-9]").encode(), body):
         return False
     return len(set(body)) >= 6
 
