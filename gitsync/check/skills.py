@@ -199,14 +199,12 @@ def _fields(path: str, front: Front, folder: str) -> Iterator[Finding]:
             subject="description",
         )
     if "compatibility" in front.fields and not (
-        isinstance(compatibility, str)
-        and len(compatibility.strip()) > 0
-        and len(compatibility) <= 500
+        isinstance(compatibility, str) and len(compatibility) <= 500
     ):
         yield finding(
             "skill-field-length",
             path,
-            "`compatibility` must be text of 1 to 500 characters. Shorten or remove it.",
+            "`compatibility` must be text of at most 500 characters. Shorten or remove it.",
             at=at("compatibility"),
             subject="compatibility",
         )
