@@ -115,7 +115,7 @@ FILE_CODES: tuple[Code, ...] = (
         _E,
         _S,
         "A field is too long, or no text.",
-        "A description has at most 1024 characters, `compatibility` 1 to 500.",
+        "A description has at most 1024 characters, `compatibility` at most 500.",
         "description: (2000 characters)",
         "Move details into the body.",
     ),
