@@ -14,10 +14,13 @@ from packaging.version import InvalidVersion, Version
 
 from gitsync.check import toml
 from gitsync.check.found import shown
+from gitsync.check.sameness import same_marker, same_python
 from gitsync.tree import TooLarge, Tree
 
 _MAX_BYTES = 2 * 1024 * 1024
-Key = tuple[str, frozenset[str], frozenset[str], str]
+_MOST_COMPARED = 30
+# With one of these the version comes from there, and uv does not repeat what the project asks for.
+_SOURCES = ("url", "git", "path", "directory", "editable", "virtual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,28 @@ class Lock:
 
     values: dict[str, Any]
     versions: dict[str, Version]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One requirement in canonical spelling; `specifiers` is None if it comes from a source."""
+
+    name: str
+    extras: frozenset[str]
+    specifiers: frozenset[str] | None
+    marker: str
+
+    def means(self, other: Key) -> bool:
+        """True if the other asks for the same in other words."""
+        return (
+            (self.name, self.extras) == (other.name, other.extras)
+            and (
+                self.specifiers is None
+                or other.specifiers is None
+                or self.specifiers == other.specifiers
+            )
+            and same_marker(self.marker, other.marker)
+        )
 
 
 def read_lock(tree: Tree, path: str) -> Lock | None:
@@ -77,11 +102,20 @@ def compare(
     metadata = package.get("metadata")
     listed = _tables(metadata.get("requires-dist") if isinstance(metadata, dict) else None)
     theirs = {k for k in (_locked_key(entry) for entry in listed) if k is not None}
-    ours = {_key(r) for r in requirements}
-    if ours == theirs:
+    names = sorted({k.name for k in _unmatched({_key(r) for r in requirements}, theirs)})
+    if not names:
         return None
-    names = sorted({k[0] for k in ours ^ theirs})
     return "it differs in " + ", ".join(f"`{shown(n)}`" for n in names[:5])
+
+
+def _unmatched(ours: set[Key], theirs: set[Key]) -> set[Key]:
+    """The requirements of one side that the other does not have."""
+    left, right = ours - theirs, theirs - ours
+    if len(left) + len(right) > _MOST_COMPARED:
+        return left | right
+    return {k for k in left if not any(k.means(o) for o in right)} | {
+        k for k in right if not any(k.means(o) for o in left)
+    }
 
 
 def _tables(value: object) -> list[dict[str, Any]]:
@@ -90,7 +124,9 @@ def _tables(value: object) -> list[dict[str, Any]]:
 
 def _same_python(ours: str, theirs: object) -> bool:
     try:
-        return isinstance(theirs, str) and _specifiers(ours) == _specifiers(theirs)
+        return isinstance(theirs, str) and (
+            ours == theirs or same_python(SpecifierSet(ours), SpecifierSet(theirs))
+        )
     except InvalidSpecifier:
         return True
 
@@ -107,17 +143,12 @@ def _trimmed(specifier: object) -> str:
     return text
 
 
-def _marker(text: str) -> str:
-    """A marker in one spelling; uv writes the full version where both mean the same."""
-    return text.replace("python_full_version", "python_version").replace('"', "'")
-
-
 def _key(requirement: Requirement) -> Key:
-    return (
+    return Key(
         canonicalize_name(requirement.name),
         frozenset(canonicalize_name(e) for e in requirement.extras),
-        frozenset() if requirement.url else _specifiers(str(requirement.specifier)),
-        _marker(str(requirement.marker)) if requirement.marker else "",
+        None if requirement.url else _specifiers(str(requirement.specifier)),
+        str(requirement.marker) if requirement.marker else "",
     )
 
 
@@ -131,15 +162,16 @@ def _locked_key(entry: Mapping[str, Any]) -> Key | None:
         parsed = str(Marker(marker)) if isinstance(marker, str) else ""
         if "extra ==" in parsed:
             return None
-        return (
+        has_source = any(source in entry for source in _SOURCES)
+        return Key(
             canonicalize_name(name),
             frozenset(
                 canonicalize_name(e)
                 for e in (extras if isinstance(extras, list) else ())
                 if isinstance(e, str)
             ),
-            _specifiers(specifier) if isinstance(specifier, str) else frozenset(),
-            _marker(parsed),
+            None if has_source else _specifiers(specifier if isinstance(specifier, str) else ""),
+            parsed,
         )
     except (InvalidMarker, InvalidSpecifier):
-        return (canonicalize_name(name), frozenset(), frozenset({"?"}), "")
+        return Key(canonicalize_name(name), frozenset(), frozenset({"?"}), "")

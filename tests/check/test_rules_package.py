@@ -219,3 +219,66 @@ PACKAGE: dict[str, tuple[dict[str, Content], list[str]]] = {
 def test_package(name):
     files, expected = PACKAGE[name]
     assert sorted(outer(files)) == sorted(expected)
+
+
+STALE = ["lock-stale rollouts/demo/uv.lock:1"]
+# What the project says, and what uv 0.13 writes for it into `requires-dist`.
+REWRITTEN = {
+    "w; python_version > '3.11'": """{ name = "w", marker = "python_full_version >= '3.12'" }""",
+    "a; python_version != '3.12'": """{ name = "a", marker = "python_full_version != '3.12.*'" }""",
+    "a; (sys_platform == 'win32' and python_version >= '3.13') or os_name == 'nt'": (
+        "{ name = \"a\", marker = \"(python_full_version >= '3.13' and sys_platform == 'win32') "
+        "or os_name == 'nt'\" }"
+    ),
+    "a; 'linux' in sys_platform": """{ name = "a", marker = "'linux' in sys_platform" }""",
+    "Mylib [x] >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
+    "six ~= 1.16": '{ name = "six", specifier = "~=1.16" }',
+}
+DIFFERENT = {
+    "w; python_version > '3.12'": """{ name = "w", marker = "python_full_version >= '3.12'" }""",
+    "a; sys_platform == 'linux'": """{ name = "a", marker = "sys_platform == 'win32'" }""",
+    "a; python_version < '3.13' and os_name == 'nt'": (
+        """{ name = "a", marker = "python_full_version < '3.13' or os_name == 'nt'" }"""
+    ),
+    "a; platform_machine == 'x'": '{ name = "a" }',
+    "mylib >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
+    "six >= 1.16": '{ name = "six", specifier = "~=1.16" }',
+}
+
+
+def locked(requirement: str, entry: str) -> list[str]:
+    files: dict[str, Content] = {
+        PY: depends('"osmosis-ai[server]>=0.3.8,<0.4"', f'"{requirement}"'),
+        "rollouts/demo/uv.lock": LOCK.replace('<0.4" }]', f'<0.4" }}, {entry}]'),
+    }
+    return outer(files)
+
+
+@pytest.mark.parametrize("requirement", REWRITTEN)
+def test_a_requirement_that_uv_wrote_in_its_own_words_is_not_stale(requirement):
+    assert locked(requirement, REWRITTEN[requirement]) == []
+
+
+@pytest.mark.parametrize("requirement", DIFFERENT)
+def test_a_requirement_that_means_something_else_is_stale(requirement):
+    assert STALE[0] in locked(requirement, DIFFERENT[requirement])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ("~=3.12", ">=3.12, <4", []),
+        ("~=3.12.0", "==3.12.*", []),
+        (">=3.12.0", ">=3.12", []),
+        (">=3.12,>=3.12.1", ">=3.12.1", []),
+        (">=3.12", ">=3.12, <4", STALE),
+        (">=3.12", ">=3.12.1", STALE),
+        ("~=3.12.0", "~=3.12", STALE),
+    ],
+)
+def test_versions_of_python_are_compared_by_what_they_admit(ours, theirs, expected):
+    files: dict[str, Content] = {
+        PY: python(ours),
+        "rollouts/demo/uv.lock": LOCK.replace('">=3.12"', f'"{theirs}"'),
+    }
+    assert outer(files) == expected
