@@ -21,7 +21,7 @@ _ESCAPABLE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$")
 _SKIP = re.compile(
-    r"<!--.*?(?:-->|\Z)|<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|</?[A-Za-z][^<>]*>|\\.", re.DOTALL
+    r"<!--.*?-->|<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|</?[A-Za-z][^<>]*>|\\.", re.DOTALL
 )
 _PARSER = MarkdownIt("commonmark", {"maxNesting": 30})
 _PARSER.core.ruler.enableOnly(["normalize", "block"])
@@ -142,6 +142,8 @@ def _inline(text: str, first_line: int, links: list[Link], snippets: list[Snippe
             if found is not None and "`" not in found[0]:
                 target, at = found
                 links.append(Link(target, *place(start)))
+                if text[start] != "!":  # a link holds no link, only images
+                    opened = [o for o in opened if text[o] == "!"]
                 continue
         at += 1
 
@@ -189,6 +191,8 @@ def _destination(text: str, at: int) -> tuple[str, int] | None:
                     break
                 depth -= 1
             at += 1
+        if depth:
+            return None
         target = text[start:at]
     after = _skip(text, at)
     if after > at:

@@ -113,6 +113,11 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
     "dead-out": (page("* [a](../x.md)"), ["dead-link AGENTS.md:1"]),
     "dead-in-quote": (page("x", "> one", "> [a](gone.md", '> "t") two'), ["dead-link AGENTS.md:3"]),
     "dead-nested": (page("[![i](gone.png)](gone.md)"), ["dead-link AGENTS.md:1"] * 2),
+    "dead-in-link": (page("[[a](gone.md)](lost.md)"), ["dead-link AGENTS.md:1"]),
+    "dead-after-comment": (
+        page("a <!-- b [c](gone.md)", "", "d [e](f(g.md) [h](lost.md) <!-- [i](x) -->"),
+        ["dead-link AGENTS.md:1", "dead-link AGENTS.md:3"],
+    ),
     "alive": (
         {
             **page(
