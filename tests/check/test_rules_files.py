@@ -60,6 +60,11 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
         {"CLAUDE.md": "See `@AGENTS.md`.\n"},
         ["claude-import-missing CLAUDE.md:1"],
     ),
+    "claude-in-listed-fence": (
+        {"CLAUDE.md": "- ```\n  @AGENTS.md\n  ```\n\n> ~~~\n> AGENTS.md\n"},
+        ["claude-import-missing CLAUDE.md:1"],
+    ),
+    "claude-after-fence": ({"CLAUDE.md": "```\r\nx\r\n````\r\n@AGENTS.md\r\n"}, []),
     "claude-by-word": ({"CLAUDE.md": "Rules are in ./AGENTS.md\n"}, []),
     "config-upper": (
         {"configs/training/A.Toml": "["},
