@@ -263,7 +263,7 @@ FILE_CODES: tuple[Code, ...] = (
         "The task's verifier is not executable.",
         "It cannot be run in the sandbox, so no reward comes back.",
         "tests/test.sh with mode 644",
-        "git update-index --chmod=+x tests/test.sh",
+        "chmod +x tests/test.sh  # without such a bit on disk: git update-index --chmod=+x",
     ),
     Code(
         "committed-secret",

@@ -98,7 +98,8 @@ def examine_rows(
         lines.drain()
     except csv.Error as e:
         rows.is_partial = True
-        notes.add(Note("csv-syntax", lines.number, f"The CSV cannot be read: {printable(str(e))}."))
+        reason = f"The CSV cannot be read: {printable(str(e))}. Close every quote, and keep fields"
+        notes.add(Note("csv-syntax", lines.number, f"{reason} under 131,072 characters."))
         lines.drain()
     if lines.starts_with_bom:
         bom = finding(
