@@ -17,6 +17,7 @@ _MOST_PATHS = 50_000
 _INT64 = 2**63
 _DECODER: Any = json.JSONDecoder()
 _OBJECT, _ARRAY = "an object", "an array"
+_OTHER = "a value that JSON does not have"  # times, decimals and bytes in Parquet
 _TYPES = {
     bool: "a boolean",
     int: "a number",
@@ -270,7 +271,7 @@ class Metadata:
             path, value = waiting.pop()
             if value is None:
                 continue
-            now = _TYPES[type(value)]
+            now = _TYPES.get(type(value), _OTHER)
             before = types.get(path)
             if before is None:
                 if len(types) < _MOST_PATHS:
