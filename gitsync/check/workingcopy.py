@@ -18,7 +18,7 @@ from gitsync.errors import InvalidInput
 from gitsync.tree import Entry, Kind, TooLarge
 
 _PIECE = 64 * 1024
-_GITLINK = 0o160000
+_LINK, _GITLINK = 0o120000, 0o160000
 _MAX_DEPTH = 100
 _MOST_ENTRIES = 200_000
 
@@ -41,6 +41,7 @@ class WorkingCopy:
         self._tracked: dict[str, int] = {}
         self._tracked_folders: set[str] = set()
         self._gitlinks: list[str] = []
+        self._link_texts: frozenset[str] = frozenset()
         self._seen = 0
         self._prefix = ""  # the way from the repository's root, from which rules count
         self._rules: dict[str, Rules | None] = {}
@@ -66,6 +67,7 @@ class WorkingCopy:
             return None
         self._prefix = prefix
         self._gitlinks = [p for p, mode in self._tracked.items() if mode == _GITLINK]
+        self._link_texts = self._find_link_texts()
         for path in self._tracked:
             while "/" in path:
                 path = path.rpartition("/")[0]
@@ -73,6 +75,23 @@ class WorkingCopy:
                     break
                 self._tracked_folders.add(path)
         return self._outer_rules(repository, prefix)
+
+    def _find_link_texts(self) -> frozenset[str]:
+        """Links that this checkout holds as files with their text, and that a commit keeps links.
+
+        A checkout without symlinks is told by having none of its links as one.
+        """
+        found: set[str] = set()
+        for path in (p for p, mode in self._tracked.items() if mode == _LINK):
+            try:
+                mode = os.lstat(self._bytes(path)).st_mode
+            except OSError:
+                continue
+            if stat.S_ISLNK(mode):
+                return frozenset()
+            if stat.S_ISREG(mode):
+                found.add(path)
+        return frozenset(found)
 
     def _outer_rules(self, repository: Repository, prefix: str) -> Rules | None:
         rules: Rules | None = None
@@ -121,7 +140,7 @@ class WorkingCopy:
     def read(self, path: str, *, limit: int) -> bytes:
         """The bytes of a file, or the text of a link; `TooLarge` if there are more than `limit`."""
         entry = self.entry(path)
-        if entry is not None and entry.kind is Kind.LINK:
+        if entry is not None and entry.kind is Kind.LINK and path not in self._link_texts:
             data = os.readlink(self._place(path))  # noqa: PTH115 - bytes, as Git stores them
             if len(data) > limit:
                 raise TooLarge(f"The link has {len(data)} bytes.", size=len(data))
@@ -194,6 +213,8 @@ class WorkingCopy:
                     yield Entry(name, Kind.FOLDER, None, 0o40000)
             elif tracked or not hidden:
                 kind = _kind_of(item.stat(follow_symlinks=False).st_mode)
+                if where in self._link_texts:
+                    kind = Kind.LINK
                 if kind is not None:
                     yield Entry(name, kind, None, int(kind.value, 8))
 

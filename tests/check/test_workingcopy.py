@@ -18,7 +18,7 @@ from gitsync.errors import InvalidInput
 from gitsync.git.objects import open_commit
 from gitsync.tree import Kind, TooLarge
 from tests.check.corpus import git
-from tests.check.trees import GOOD
+from tests.check.trees import GOOD, SKILL
 
 
 def write(root: Path, files: dict[str, str]) -> None:
@@ -314,6 +314,37 @@ def test_git_is_not_started_and_the_configuration_not_read(tmp_path):
     inside = {path.split("/.git/", 1)[1] for _, path in seen if "/.git/" in path}
     assert "index" in inside
     assert inside <= {"index", "info/exclude", "commondir"}
+
+
+def test_a_clone_without_symlinks_is_seen_as_the_commit_it_makes(tmp_path):
+    skill = ".agents/skills/plan-work/SKILL.md"
+    origin = tmp_path / "origin"
+    (origin / ".claude/skills").mkdir(parents=True)
+    (origin / ".claude/skills/plan-work").symlink_to("../../.agents/skills/plan-work")
+    repository(origin, {skill: SKILL})
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "-c", "core.symlinks=false", str(origin), str(clone))
+    text = clone / ".claude/skills/plan-work"
+    assert not text.is_symlink()
+    assert inspect(WorkingCopy(clone)).findings == ()
+    text.write_text(text.read_text() + "\n")
+    [found] = inspect(WorkingCopy(clone)).findings
+    git(clone, "commit", "-q", "-a", "-m", "An editor adds a line end")
+    assert inspect(open_commit(clone / ".git", "HEAD")).findings == (found,)
+    assert found.code == "dangling-skill-link"
+
+
+def test_a_link_that_became_a_file_is_one_where_links_are_possible(tmp_path):
+    root = tmp_path / "w"
+    (root / ".claude/skills").mkdir(parents=True)
+    for name in ("plan-work", "other-work"):
+        (root / ".claude/skills" / name).symlink_to(f"../../.agents/skills/{name}")
+        write(root, {f".agents/skills/{name}/SKILL.md": SKILL.replace("plan-work", name)})
+    repository(root)
+    assert inspect(WorkingCopy(root)).findings == ()
+    (root / ".claude/skills/plan-work").unlink()
+    (root / ".claude/skills/plan-work").write_text("../../.agents/skills/plan-work")
+    assert [f.code for f in inspect(WorkingCopy(root)).findings] == ["skill-link-as-text"]
 
 
 def test_links_are_not_followed_and_odd_files_do_not_exist(tmp_path):
