@@ -100,6 +100,14 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
     "skill-empty": ({f"{S}/notes.md": "x"}, [f"skill-missing-file {S}:1"]),
     "skill-file-is-folder": ({f"{S}/SKILL.md/x": "x"}, [f"skill-missing-file {S}:1"]),
     "skill-upper": ({f"{S}/Skill.MD": SKILL}, [f"skill-file-name {S}/Skill.MD:1"]),
+    "skill-upper-and-unreadable": (
+        {f"{S}/skill.md": "name: plan-work\n"},
+        [f"skill-frontmatter {S}/skill.md:1"],
+    ),
+    "data-alone": (
+        {"data/a/rows.csv": "\ufeffuser_prompt,label\n", "data/b/rows.csv": b"\xff"},
+        ["data-bom data/a/rows.csv:1", "data-encoding data/b/rows.csv:1"],
+    ),
     "skill-both-names": (
         {f"{S}/SKILL.md": SKILL, f"{S}/skill.md": "x"},
         [f"name-collision {S}/skill.md:1"],
