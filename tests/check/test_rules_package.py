@@ -221,6 +221,41 @@ def test_package(name):
     assert sorted(outer(files)) == sorted(expected)
 
 
+AGENTS = {
+    "imported": ("from a import W\n", "W"),
+    "defined": ("class W: pass\n", "W"),
+    "of-a-module": ("import a.b\n", "a.b.W"),
+    "alias": ("from a import W\nAGENT = W\n", "AGENT"),
+    "one-of-two": ("from a import V, W\n", "V if x else W"),
+    "cycle": ("from a import A, B\nA = B\nB = A\n", "A or B"),
+}
+MAYBE_NAMES = {
+    "one-arm": ("from a import W\n", "W if x else 'oracle'"),
+    "both-arms": ("", "'a' if x else 'oracle'"),
+    "environment": ("import os\n", "os.environ.get('AGENT', 'oracle')"),
+    "held": ("import os\nAGENT = os.environ['AGENT']\n", "AGENT"),
+    "reassigned": ("from a import W\nAGENT = W\nAGENT = 'oracle'\n", "AGENT"),
+    "parameter": ("def f(agent): ...\n", "agent"),
+    "long": ("", "'a' if x else " * 900 + "'b'"),
+}
+
+
+def harbor(before: str, agent: str) -> list[str]:
+    code = f"{HARBOR}{before}backend = HarborBackend(orchestrator=None, tasks_dir='t', agent={agent})\n"
+    files: dict[str, Content] = {"rollouts/demo/main.py": code}
+    return outer(files)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_that_can_only_be_a_class_needs_its_package(name):
+    assert harbor(*AGENTS[name]) == [f"harbor-package-count {PY}:1"]
+
+
+@pytest.mark.parametrize("name", MAYBE_NAMES)
+def test_an_agent_that_may_be_a_name_is_no_error(name):
+    assert harbor(*MAYBE_NAMES[name]) == []
+
+
 STALE = ["lock-stale rollouts/demo/uv.lock:1"]
 # What the project says, and what uv 0.13 writes for it into `requires-dist`.
 REWRITTEN = {
