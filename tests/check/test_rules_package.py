@@ -241,7 +241,7 @@ MAYBE_NAMES = {
 
 
 def harbor(before: str, agent: str) -> list[str]:
-    code = f"{HARBOR}{before}backend = HarborBackend(orchestrator=None, tasks_dir='t', agent={agent})\n"
+    code = f"{HARBOR}{before}backend = HarborBackend(tasks_dir='t', agent={agent})\n"
     files: dict[str, Content] = {"rollouts/demo/main.py": code}
     return outer(files)
 
