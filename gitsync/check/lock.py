@@ -9,7 +9,7 @@ from typing import Any
 from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, canonicalize_version
 from packaging.version import InvalidVersion, Version
 
 from gitsync.check import toml
@@ -132,15 +132,16 @@ def _same_python(ours: str, theirs: object) -> bool:
 
 
 def _specifiers(text: str) -> frozenset[str]:
-    """Canonical single specifiers: `>= 3.12` and `>=3.12.0` are one."""
-    return frozenset(str(s) for s in {_trimmed(s) for s in SpecifierSet(text)})
+    """Canonical single specifiers: `>= 2024.07.04` and `>=2024.7.4` are one."""
+    return frozenset(_canonical(s.operator, s.version) for s in SpecifierSet(text))
 
 
-def _trimmed(specifier: object) -> str:
-    text = str(specifier)
-    while text.endswith(".0") and not text.startswith(("~=", "===")):
-        text = text[:-2]
-    return text
+def _canonical(operator: str, version: str) -> str:
+    if operator == "===":
+        return operator + version
+    number, wildcard = version.removesuffix(".*"), ".*" * version.endswith(".*")
+    is_exact = not wildcard and operator != "~="
+    return operator + canonicalize_version(number, strip_trailing_zero=is_exact) + wildcard
 
 
 def _key(requirement: Requirement) -> Key:

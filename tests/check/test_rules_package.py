@@ -267,6 +267,9 @@ REWRITTEN = {
     ),
     "a; 'linux' in sys_platform": """{ name = "a", marker = "'linux' in sys_platform" }""",
     "Mylib [x] >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
+    "certifi >= 2022.01.01, != v2023": ('{ name = "certifi", specifier = ">=2022.1.1,!=2023" }'),
+    "zipp >= 3.1-1": '{ name = "zipp", specifier = ">=3.1.post1" }',
+    "a == 01.0.*": '{ name = "a", specifier = "==1.0.*" }',
     "six ~= 1.16": '{ name = "six", specifier = "~=1.16" }',
 }
 DIFFERENT = {
@@ -277,6 +280,8 @@ DIFFERENT = {
     ),
     "a; platform_machine == 'x'": '{ name = "a" }',
     "mylib >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
+    "a == 1.0.*": '{ name = "a", specifier = "==1.*" }',
+    "a ~= 1.0": '{ name = "a", specifier = "~=1.0.0" }',
     "six >= 1.16": '{ name = "six", specifier = "~=1.16" }',
 }
 
