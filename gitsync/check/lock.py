@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,16 +40,12 @@ class Key:
     specifiers: frozenset[str] | None
     marker: str
 
-    def means(self, other: Key) -> bool:
-        """True if the other asks for the same in other words."""
-        return (
-            (self.name, self.extras) == (other.name, other.extras)
-            and (
-                self.specifiers is None
-                or other.specifiers is None
-                or self.specifiers == other.specifiers
-            )
-            and same_marker(self.marker, other.marker)
+    def wants_the_same(self, other: Key) -> bool:
+        """True if the other asks for the same, perhaps in other environments."""
+        return (self.name, self.extras) == (other.name, other.extras) and (
+            self.specifiers is None
+            or other.specifiers is None
+            or self.specifiers == other.specifiers
         )
 
 
@@ -113,9 +109,21 @@ def _unmatched(ours: set[Key], theirs: set[Key]) -> set[Key]:
     left, right = ours - theirs, theirs - ours
     if len(left) + len(right) > _MOST_COMPARED:
         return left | right
-    return {k for k in left if not any(k.means(o) for o in right)} | {
-        k for k in right if not any(k.means(o) for o in left)
-    }
+    matched: set[Key] = set()
+    for key in left:
+        wanted = {o for o in right if key.wants_the_same(o)}
+        found = {o for o in wanted if same_marker(key.marker, o.marker)}
+        # With several sources uv splits a requirement into one per source.
+        if not found and wanted and same_marker(key.marker, _any_of(o.marker for o in wanted)):
+            found = wanted
+        if found:
+            matched |= {key, *found}
+    return (left | right) - matched
+
+
+def _any_of(markers: Iterable[str]) -> str:
+    given = sorted(markers)
+    return " or ".join(f"({m})" for m in given) if all(given) else ""
 
 
 def _tables(value: object) -> list[dict[str, Any]]:

@@ -266,6 +266,16 @@ REWRITTEN = {
         "or os_name == 'nt'\" }"
     ),
     "a; 'linux' in sys_platform": """{ name = "a", marker = "'linux' in sys_platform" }""",
+    "t >=1; python_version >= '3.13'": (
+        """{ name = "t", marker = "python_full_version >= '3.13' and os_name == 'nt'", """
+        """path = "a" }, """
+        """{ name = "t", marker = "python_full_version >= '3.13' and os_name != 'nt'", """
+        """specifier = ">=1" }"""
+    ),
+    "both": (
+        """{ name = "both", marker = "os_name == 'nt'", directory = "a" }, """
+        """{ name = "both", marker = "os_name != 'nt'", directory = "b" }"""
+    ),
     "Mylib [x] >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
     "certifi >= 2022.01.01, != v2023": ('{ name = "certifi", specifier = ">=2022.1.1,!=2023" }'),
     "zipp >= 3.1-1": '{ name = "zipp", specifier = ">=3.1.post1" }',
@@ -281,6 +291,10 @@ DIFFERENT = {
     "a; platform_machine == 'x'": '{ name = "a" }',
     "mylib >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
     "a == 1.0.*": '{ name = "a", specifier = "==1.*" }',
+    "both": (
+        """{ name = "both", marker = "os_name == 'nt'", directory = "a" }, """
+        """{ name = "both", marker = "os_name == 'posix'", directory = "b" }"""
+    ),
     "a ~= 1.0": '{ name = "a", specifier = "~=1.0.0" }',
     "six >= 1.16": '{ name = "six", specifier = "~=1.16" }',
 }
