@@ -16,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 _MOST = 200
+_LONGEST = 600
 _PYTHON = {"python_version", "python_full_version"}
 _LITERAL = r"\"([^\"]*)\"|'([^']*)'"
 _OPERATOR = r"\s*(?:===|[<>=!~]=|[<>]|not\s+in|in)\s*"
@@ -35,6 +36,8 @@ def same_marker(left: str, right: str) -> bool:
     """True if both hold in the same environments; an empty one holds in all."""
     if left == right:
         return True
+    if len(left) + len(right) > _LONGEST:
+        return False
     try:
         ours, theirs = (Marker(text) if text else None for text in (left, right))
         for environment in _environments(f"{left}\n{right}"):
