@@ -2,7 +2,8 @@
 
 uv writes both anew when it locks: `python_version > "3.11"` becomes
 `python_full_version >= "3.12"`, and `~=3.12` becomes `>=3.12, <4`. So they are compared by what
-they say of the environments that tell them apart. What is too large to compare counts as the same.
+they say of the environments that tell them apart. Very long
+markers are the same only in the same words.
 """
 
 from __future__ import annotations
