@@ -108,6 +108,8 @@ class Loader(Finder):
         }
         if path is not None:
             module.values["__file__"] = Const(f"{ROOT}/{path}")
+        elif package_paths is not None:
+            module.values["__file__"] = NONE  # a namespace package has none
         if package_paths is not None:
             paths: Value = Opaque(f"{PATH_OF}{name}")
             module.values["__path__"] = paths
