@@ -21,6 +21,8 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
+    Lazy,
+    Managed,
     Method,
     ModuleObj,
     Names,
@@ -81,7 +83,7 @@ def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Val
         return of_path(owner, name)
     if isinstance(owner, Const):
         return of_constant(m, frame, owner, name, node)
-    if isinstance(owner, TupleValue | Names | Coroutine):
+    if isinstance(owner, TupleValue | Names | Coroutine | Lazy | Managed):
         return Method(owner, name)
     return _of_wrapper(m, frame, owner, name, node)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import cast
 
 from gitsync.check.python import (
     cached,
@@ -10,6 +11,7 @@ from gitsync.check.python import (
     definitions,
     dynamic,
     expressions,
+    generators,
     instances,
     invoking,
     reach,
@@ -30,6 +32,7 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
+    Managed,
     Method,
     Opaque,
     Partial,
@@ -187,6 +190,10 @@ def call(
         return opaque_result(m, frame, function.path, args, keywords, node, like=function)
     if isinstance(function, Alias):
         return call(m, frame, function.origin, args, keywords, node, rest=rest, kwrest=kwrest)
+    if isinstance(function, Managed) and args:
+        made = m.obj(cast(Ref, function.generator.function))
+        is_async = isinstance(made, FunctionObj) and made.is_async
+        return args[0] if is_async else Wrapped("context", args[0])
     if isinstance(function, Decorator):
         return decorate(m, frame, function, args[0] if args else NONE, node)
     if isinstance(function, Wrapped):
@@ -199,6 +206,8 @@ def call(
                 )
             )
             if function.kind == "contextmanager":
+                if isinstance(result, Coroutine) and generators.is_generator(m, result):
+                    return Managed(result)
                 items, more = expressions.items_of(m, frame, result, node)
                 return m.list_of(items[:1] or ([more] if more else []), "manager")
             return result

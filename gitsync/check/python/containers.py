@@ -9,7 +9,7 @@ from gitsync.check.python import (
     classes,
     comparing,
     comprehensions,
-    invoking,
+    generators,
     reach,
 )
 from gitsync.check.python.machine import Machine
@@ -152,7 +152,7 @@ def known_items(
     if isinstance(value, Lazy):
         return comprehensions.run_lazy(m, value)
     if isinstance(value, Coroutine):
-        return invoking.run_generator(m, frame, value, node)
+        return generators.collect(m, frame, value, node)
     return None
 
 

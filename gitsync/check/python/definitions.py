@@ -9,6 +9,7 @@ from gitsync.check.python import (
     calls,
     classes,
     expressions,
+    generators,
     invoking,
 )
 from gitsync.check.python.machine import Machine
@@ -22,6 +23,7 @@ from gitsync.check.python.values import (
     FunctionObj,
     InstanceObj,
     ListObj,
+    Managed,
     ModuleObj,
     Opaque,
     Ref,
@@ -115,6 +117,9 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
             return obj.items[0] if obj.items else NONE
         if isinstance(obj, ListObj | DictObj | FunctionObj | ClassObj | ModuleObj):
             raise m.error(frame, node, "TypeError", "this value is no context manager")
+    if isinstance(manager, Managed):
+        items, rest = generators.collect(m, frame, manager.generator, node)
+        return items[0] if items else rest or NONE
     if isinstance(manager, Const | TupleValue):
         raise m.error(frame, node, "TypeError", "this value is no context manager")
     if isinstance(manager, Unknown):

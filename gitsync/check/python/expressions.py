@@ -14,6 +14,7 @@ from gitsync.check.python import (
     comprehensions,
     containers,
     definitions,
+    generators,
     instances,
     invoking,
     operators,
@@ -33,6 +34,7 @@ from gitsync.check.python.values import (
     FunctionObj,
     InstanceObj,
     ListObj,
+    Managed,
     ModuleObj,
     Opaque,
     PathValue,
@@ -99,7 +101,7 @@ def known_truth(m: Machine, frame: Frame, value: Value, node: ast.AST) -> bool |
         return True
     if isinstance(value, Ext):
         return True if value.kind in ("c", "f", "m") else None
-    if isinstance(value, Alias | PathValue | Coroutine):
+    if isinstance(value, Alias | PathValue | Coroutine | Managed):
         return True
     return None
 
@@ -324,23 +326,35 @@ def _await(m: Machine, frame: Frame, node: ast.Await) -> Value:
 
 
 def _yield(m: Machine, frame: Frame, node: ast.Yield) -> Value:
-    value = NONE if node.value is None else evaluate(m, frame, node.value)
-    _give(m, frame, [value])
-    return Opaque()
+    return _give(m, frame, NONE if node.value is None else evaluate(m, frame, node.value))
 
 
 def _yield_from(m: Machine, frame: Frame, node: ast.YieldFrom) -> Value:
     value = evaluate(m, frame, node.value)
+    if isinstance(value, Coroutine) and generators.is_generator(m, value):
+
+        def take(given: Value) -> bool:
+            _give(m, frame, given)
+            return True
+
+        result = generators.drive(m, frame, value, node, take)
+        return generators.unfollowed(m, frame, value, node) if result is None else result
     items, rest = items_of(m, frame, value, node)
-    _give(m, frame, items + ([rest] if rest is not None else []))
-    return Opaque()
+    for item in items:
+        _give(m, frame, item)
+    if rest is not None:
+        _give(m, frame, rest)
+    return NONE
 
 
-def _give(m: Machine, frame: Frame, values: list[Value]) -> None:
-    """A generator hands values to its consumer."""
+def _give(m: Machine, frame: Frame, value: Value) -> Value:
+    """A generator hands a value to its consumer, and gets one back."""
+    if frame.at_yield is not None:
+        return frame.at_yield(value)
     if frame.yields is not None:
         collected = cast(ListObj, m.state.change(frame.yields))
-        collected.items.extend(values)
+        collected.items.append(value)
+    return NONE
 
 
 def _starred(m: Machine, frame: Frame, node: ast.Starred) -> Value:

@@ -11,8 +11,9 @@ from gitsync.check.python import (
     class_methods,
     comparing,
     containers,
+    definitions,
     expressions,
-    invoking,
+    generators,
     subscripts,
 )
 from gitsync.check.python.machine import Machine
@@ -23,7 +24,9 @@ from gitsync.check.python.values import (
     Coroutine,
     DictObj,
     InstanceObj,
+    Lazy,
     ListObj,
+    Managed,
     Method,
     Names,
     Opaque,
@@ -100,8 +103,10 @@ def call_method(
         return class_methods.super_method(m, frame, owner, name, args, keywords, node)
     if isinstance(owner, TupleValue):
         return Opaque()
-    if isinstance(owner, Coroutine):
-        return _generator_method(m, frame, owner, name, node)
+    if isinstance(owner, Coroutine | Lazy):
+        return generators.method(m, frame, owner, name, args, node)
+    if isinstance(owner, Managed) and name in ("__enter__", "__aenter__"):
+        return definitions.entered_value(m, frame, owner, node)
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, ListObj):
@@ -430,15 +435,3 @@ def _dict_method(
         last = list(changed.items)[-1]
         return TupleValue((last, changed.items.pop(last)))
     return Opaque()
-
-
-def _generator_method(
-    m: Machine, frame: Frame, owner: Coroutine, name: str, node: ast.AST
-) -> Value:
-    if name in ("__next__", "send"):
-        items, _ = invoking.run_generator(m, frame, owner, node)
-        return items[0] if items else Opaque()
-    return Opaque()
-
-
-# -- classes and super() ---------------------------------------------------------------------

@@ -19,6 +19,7 @@ from gitsync.check.python.values import (
     InstanceObj,
     Lazy,
     ListObj,
+    Managed,
     ModuleObj,
     Names,
     Namespace,
@@ -95,6 +96,8 @@ def touches(state: State, value: Value, depth: int = 5) -> bool:
         return touches(state, value.function, depth - 1) or touches(state, value.owner, depth - 1)
     if isinstance(value, Wrapped):
         return touches(state, value.function, depth - 1)
+    if isinstance(value, Managed):
+        value = value.generator
     if isinstance(value, Partial | Coroutine):
         parts = (value.function, *value.args, *(v for _, v in value.keywords))
         return any(touches(state, v, depth - 1) for v in parts)

@@ -191,15 +191,25 @@ class Coroutine(Value):
     function: Value
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
+    cell: int = 0  # of a generator: where it is written how far it has been advanced
+
+
+@dataclass(frozen=True, slots=True)
+class Managed(Value):
+    """What a function under `contextlib.contextmanager` gives: runs its generator in a `with`."""
+
+    generator: Coroutine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lazy(Value):
-    """A generator expression that nobody has iterated over yet."""
+    """A generator expression; `cell` holds how far it has been advanced."""
 
     node: ast.AST
     frame: object
     source: Value
+    cell: int = 0
+    at: Place | None = None
 
 
 NONE = Const(None)

@@ -132,6 +132,7 @@ class Frame:
     class_ref: Value | None = None
     lazy_annotations: bool = False
     yields: int | None = None
+    at_yield: Callable[[Value], Value] | None = None
 
 
 @dataclass(slots=True)
