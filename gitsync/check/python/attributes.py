@@ -330,6 +330,8 @@ def _of_instance(
         value = m.concrete(calls.call(m, frame, raw.function, [owner], {}, node))
         m.store(owner.oid, name, value)
         return value
+    if name == "args" and obj.args is not None and classes.is_exception(m, owner):
+        return TupleValue(obj.args)
     if raw is not None:
         if isinstance(raw, Ref):
             descriptor = m.obj(raw)

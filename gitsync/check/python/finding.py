@@ -176,6 +176,7 @@ class Finder:
     def _not_found(self, frame: Frame, name: str, node: ast.AST) -> Raised:
         m = self.m
         value = m.new(InstanceObj(Ext("builtins.ModuleNotFoundError", "c")))
+        m.store(value.oid, "name", Const(name))
         return Raised(
             value, m.place(frame, node), f"there is no module {self.show(name)} in the rollout"
         )

@@ -212,6 +212,7 @@ class Importer(Loader):
         m = self.m
         shown = self.show(module)
         value = m.new(InstanceObj(Ext("builtins.ImportError", "c")))
+        m.store(value.oid, "name", Const(module))
         return Raised(value, m.place(frame, node), f"{shown} has no name '{name}'")
 
     def _attribute(self, frame: Frame, module: Value, name: str, node: ast.AST) -> Value | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from gitsync.check.python import (
+    calls,
     classes,
     contexts,
     definitions,
@@ -23,7 +24,11 @@ from gitsync.check.python.scopes import simple
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     NONE,
+    Const,
+    InstanceObj,
     Opaque,
+    Ref,
+    TupleValue,
     Value,
 )
 from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
@@ -152,8 +157,16 @@ def _raise(m: Machine, frame: Frame, node: ast.Raise) -> None:
             )
         raise m.error(frame, node, "RuntimeError", "there is no active exception to raise again")
     value = expressions.evaluate(m, frame, node.exc)
+    if isinstance(value, Const | TupleValue):
+        raise m.error(frame, node, "TypeError", "only exceptions can be raised")
+    if classes.is_class(m, value):
+        value = m.concrete(calls.call(m, frame, value, [], {}, node))
     if node.cause is not None:
-        expressions.evaluate(m, frame, node.cause)
+        cause = expressions.evaluate(m, frame, node.cause)
+        if classes.is_class(m, cause):
+            cause = m.concrete(calls.call(m, frame, cause, [], {}, node))
+        if isinstance(value, Ref) and isinstance(m.obj(value), InstanceObj):
+            m.store(value.oid, "__cause__", cause)
     raise Raised(value, place, "the module raises an exception here", implicit=implicit)
 
 
@@ -243,7 +256,12 @@ def _handle(
             def test(handler: ast.ExceptHandler = handler) -> bool | None:
                 if handler.type is None:
                     return True
+                m.at = m.place(frame, handler)
                 kind = expressions.evaluate(m, frame, handler.type)
+                if not classes.can_be_caught(m, kind):
+                    raise m.error(
+                        frame, handler, "TypeError", "only exception classes can be caught"
+                    )
                 if isinstance(node, ast.TryStar) and classes.is_group(m, raised.value):
                     return None  # its parts are matched one by one
                 return classes.exception_matches(m, raised.value, kind)

@@ -401,11 +401,14 @@ class Scope(Namespace):
 
 
 class InstanceObj(Namespace):
-    """An instance of a class, or of an external class (`Ext`) such as an exception."""
+    """An instance of a class, or of an external class (`Ext`) such as an exception.
+
+    `args` are those it was made with, None for what Python itself makes.
+    """
 
     __slots__ = ("args", "cls")
 
-    def __init__(self, cls: Value, args: tuple[Value, ...] = ()) -> None:
+    def __init__(self, cls: Value, args: tuple[Value, ...] | None = None) -> None:
         super().__init__()
         self.cls = cls
         self.args = args
