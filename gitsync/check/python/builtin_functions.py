@@ -215,6 +215,8 @@ def _callable(
     value = args[0] if args else NONE
     if classes.is_class(m, value) or isinstance(value, Bound | Partial):
         return TRUE
+    if isinstance(value, Ext) and value.kind == "f":
+        return TRUE
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, FunctionObj):

@@ -144,6 +144,8 @@ def _list(m: Machine, frame: Frame, node: ast.List) -> Value:
 
 def _set(m: Machine, frame: Frame, node: ast.Set) -> Value:
     items, rest = _elements(m, frame, node.elts)
+    for item in items:
+        containers.require_hashable(m, frame, item, node)
     return containers.new_set(m, items, rest)
 
 

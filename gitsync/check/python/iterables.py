@@ -11,6 +11,7 @@ from gitsync.check.python import (
     containers,
     expressions,
     generators,
+    operators,
     subscripts,
 )
 from gitsync.check.python.machine import Machine, Rule
@@ -41,6 +42,8 @@ def _sequence(kind: str) -> Rule:
         if kind == "tuple" and rest is None:
             return TupleValue(tuple(items))
         if kind in ("set", "frozenset"):
+            for item in items:
+                containers.require_hashable(m, frame, item, node)
             return containers.new_set(m, items, rest, kind)
         return m.list_of(items, kind, rest)
 
@@ -71,6 +74,19 @@ def _dict(
             containers.absorb(m, obj, first)
     for name, value in keywords.items():
         obj.items[Const(name)] = value
+    return m.new(obj)
+
+
+def _from_keys(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    obj = DictObj({})
+    items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
+    value = args[1] if len(args) > 1 else NONE
+    for item in items:
+        containers.put(m, frame, obj, item, value, node)
+    if rest is not None:
+        obj.rest = containers.blurred(m, frame, [value], node)
     return m.new(obj)
 
 
@@ -190,6 +206,18 @@ def _sorted(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
+    return ordered(m, frame, items, keywords, node, rest)
+
+
+def ordered(
+    m: Machine,
+    frame: Frame,
+    items: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    rest: Value | None = None,
+) -> Value:
+    """A new list of the items in the order of their keys."""
     key = keywords.get("key")
     if rest is None and len(items) < 2:
         if key is not None and key != NONE and items:
@@ -199,12 +227,13 @@ def _sorted(
         keys = items
         if key is not None and key != NONE:
             keys = [calls.call(m, frame, key, [i], {}, node) for i in items]
-        if all(isinstance(k, Const) for k in keys):
-            pairs = list(zip(keys, items, strict=True))
+        known = [operators.plain(k) for k in keys]
+        if all(k is not None for k in known):
+            pairs = list(zip([k[0] for k in known if k is not None], items, strict=True))
             backwards = expressions.known_truth(m, frame, keywords.get("reverse", FALSE), node)
             if backwards is not None:
                 try:
-                    pairs.sort(key=lambda p: p[0].value, reverse=backwards)  # type: ignore[attr-defined]
+                    pairs.sort(key=lambda p: p[0], reverse=backwards)
                     return m.list_of([i for _, i in pairs])
                 except TypeError:
                     raise m.error(frame, node, "TypeError", "the items cannot be ordered") from None
@@ -276,6 +305,7 @@ RULES: dict[str, Rule] = {
     "builtins.frozenset": _sequence("frozenset"),
     "collections.deque": _sequence("list"),
     "builtins.dict": _dict,
+    "builtins.dict.fromkeys": _from_keys,
     "collections.OrderedDict": _dict,
     "types.MappingProxyType": _dict,
     "builtins.mappingproxy": _dict,

@@ -9,6 +9,8 @@ from gitsync.check.python import (
     calls,
     dynamic,
     iterables,
+    iterator_tools,
+    numbers,
     reach,
     standard,
 )
@@ -163,6 +165,15 @@ def notice(
         policy.notice(m, frame, path, args, keywords, node)
 
 
+_TABLES = (
+    builtin_functions.RULES,
+    iterables.RULES,
+    standard.RULES,
+    numbers.RULES,
+    iterator_tools.RULES,
+)
+
+
 # -- the dispatcher --------------------------------------------------------------------------
 
 
@@ -178,7 +189,7 @@ def call_external(
     """Call something of builtins, the standard library or the SDK."""
     path = function.path
     rule = next(
-        (t[path] for t in (builtin_functions.RULES, iterables.RULES, standard.RULES) if path in t),
+        (t[path] for t in _TABLES if path in t),
         None,
     )
     if rule is not None and unknown is None:

@@ -14,6 +14,7 @@ from gitsync.check.python import (
     definitions,
     expressions,
     generators,
+    iterables,
     subscripts,
 )
 from gitsync.check.python.machine import Machine
@@ -102,6 +103,8 @@ def call_method(
     if isinstance(owner, Super):
         return class_methods.super_method(m, frame, owner, name, args, keywords, node)
     if isinstance(owner, TupleValue):
+        if name in ("index", "count") and args:
+            return _found_at(m, frame, list(owner.items), name, args[0], node)
         return Opaque()
     if isinstance(owner, Coroutine | Lazy):
         return generators.method(m, frame, owner, name, args, node)
@@ -263,6 +266,23 @@ def _view(m: Machine, items: dict[Value, Value], rest: Value | None, name: str) 
     return m.list_of(pairs, "list", None if rest is None else TupleValue((Opaque(), rest)))
 
 
+def _found_at(
+    m: Machine, frame: Frame, items: list[Value], name: str, wanted: Value, node: ast.AST
+) -> Value:
+    """`index` and `count` of a list or tuple."""
+    hits = 0
+    for at, item in enumerate(items):
+        same = containers.equal(m, item, wanted)
+        if same is None:
+            return Opaque("int()")
+        if same and name == "index":
+            return Const(at)
+        hits += same
+    if name == "index":
+        raise m.error(frame, node, "ValueError", "there is no such item")
+    return Const(hits)
+
+
 def _list_method(
     m: Machine,
     frame: Frame,
@@ -276,6 +296,8 @@ def _list_method(
     if name in ("copy", "__iter__", "__enter__"):
         kind = "iterator" if name == "__iter__" else obj.kind
         return m.list_of(list(obj.items), kind, obj.rest)
+    if name in ("index", "count") and obj.rest is None and len(args) == 1:
+        return _found_at(m, frame, obj.items, name, args[0], node)
     if name in ("index", "count", "__len__", "__contains__", "isdisjoint", "issubset"):
         return Opaque("int()")
     if name in ("union", "difference", "intersection") and obj.rest is None:
@@ -360,14 +382,10 @@ def _list_method(
         changed.items.reverse()
         return NONE
     if name == "sort" and obj.rest is None:
-        if all(isinstance(i, Const) for i in changed.items) and not keywords:
-            try:
-                changed.items.sort(key=lambda c: c.value)  # type: ignore[attr-defined]
-                return NONE
-            except TypeError:
-                raise m.error(frame, node, "TypeError", "the items cannot be ordered") from None
-        if len(changed.items) < 2:
-            return NONE
+        made = m.obj(cast(Ref, iterables.ordered(m, frame, list(obj.items), keywords, node)))
+        changed = cast(ListObj, m.state.change(owner.oid))
+        changed.items, changed.rest = list(made.items), made.rest  # type: ignore[attr-defined]
+        return NONE
     known = [*changed.items, *args, *([changed.rest] if changed.rest is not None else [])]
     changed.rest = containers.blurred(m, frame, known, node)
     changed.items = []
@@ -387,7 +405,9 @@ def _dict_method(
     key = args[0] if args else NONE
     default = args[1] if len(args) > 1 else NONE
     if name in ("get", "pop", "setdefault"):
+        containers.require_hashable(m, frame, key, node)
         if containers.hashable(m, key):
+            key = containers.same_key(obj.items, key)
             found = obj.items.get(key)
             if found is None and obj.rest is None:
                 if name == "setdefault":

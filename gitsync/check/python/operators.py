@@ -67,14 +67,24 @@ _OPERATOR_NAMES: dict[type[ast.operator], str] = {
 }
 
 
+_ORDER: dict[type[ast.cmpop], tuple[str, str]] = {
+    ast.Lt: ("__lt__", "__gt__"),
+    ast.LtE: ("__le__", "__ge__"),
+    ast.Gt: ("__gt__", "__lt__"),
+    ast.GtE: ("__ge__", "__le__"),
+}
+
+
 def binary(
     m: Machine, frame: Frame, op: ast.operator, left: Value, right: Value, node: ast.AST
 ) -> Value:
     """A binary operation on two values."""
     if isinstance(left, Unknown):
         return left
-    if isinstance(left, Const) and isinstance(right, Const):
-        return _constants(m, frame, op, left.value, right.value, node)
+    if isinstance(left, Const):
+        known = plain(right) if isinstance(right, Const) or isinstance(op, ast.Mod) else None
+        if known is not None:
+            return _constants(m, frame, op, left.value, known[0], node)
     joined = containers.combine(m, op, left, right)
     if joined is not None:
         return joined
@@ -184,6 +194,10 @@ def compare(
     version = comparing.compare_version(m, op, left, right)
     if version is not None:
         return version
+    for owner, other, method in ((left, right, 0), (right, left, 1)):
+        found = operator_method(m, frame, _ORDER[type(op)][method], owner, [other], node)
+        if found is not None:
+            return expressions.known_truth(m, frame, found, node)
     a, b = plain(left), plain(right)
     if a is not None and b is not None:
         rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
