@@ -34,6 +34,7 @@ from gitsync.check.python.values import (
     InstanceObj,
     Managed,
     Method,
+    ModuleObj,
     Opaque,
     Partial,
     Ref,
@@ -42,7 +43,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import PATH_OF, REGISTRY, BackendCall, Frame
+from gitsync.check.python.worlds import REGISTRY, BackendCall, Frame
 
 
 def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:
@@ -111,6 +112,9 @@ def call(
     if isinstance(function, Unknown):
         if any(reach.touches(m.state, v) for v in (*args, *keywords.values())):
             m.doubt(function)
+        for value in args:
+            if isinstance(value, Ref) and isinstance(m.obj(value), ModuleObj):
+                m.taint(value.oid, function)  # it may have been filled
         return function
     if isinstance(function, Ref):
         obj = m.obj(function)
@@ -175,9 +179,6 @@ def call(
                 m.doubt(doubt)
             return doubt
         top, _, _ = function.path.partition(".")
-        if function.path.startswith(PATH_OF) and function.path.endswith(_EXTENDING):
-            m.store(REGISTRY, function.path.rpartition(".")[0], TRUE)
-            return NONE
         if args and function.path in _ENTERING:
             return definitions.entered_value(m, frame, args[0], node)
         runs = function.path.endswith(("().run_until_complete", "Runner().run"))
@@ -215,7 +216,6 @@ def call(
     raise m.error(frame, node, "TypeError", "this value cannot be called")
 
 
-_EXTENDING = (".append", ".extend", ".insert")
 _ENTERING = (
     "contextlib.ExitStack().enter_context",
     "contextlib.AsyncExitStack().enter_context",

@@ -166,6 +166,9 @@ def known_items(
             ):
                 return [], blurred(m, frame, items, node)
             return [m.concrete(i) for i in items], obj.rest
+        if isinstance(obj, InstanceObj):
+            held = obj.values.get("\0tuple")
+            return (list(held.items), None) if isinstance(held, TupleValue) else None
         if isinstance(obj, DictObj):
             keys = list(obj.items)
             rest = None

@@ -8,6 +8,7 @@ from gitsync.check.python import (
     builtin_functions,
     calls,
     dynamic,
+    import_tools,
     iterables,
     iterator_tools,
     numbers,
@@ -39,6 +40,7 @@ from gitsync.check.python.worlds import Frame
 # Results are Unknown although no argument shows it: these can bring in anything.
 _DYNAMIC = (
     "importlib.",
+    "_frozen_importlib",
     "runpy.",
     "pkgutil.",
     "imp.",
@@ -171,6 +173,7 @@ _TABLES = (
     standard.RULES,
     numbers.RULES,
     iterator_tools.RULES,
+    import_tools.RULES,
 )
 
 

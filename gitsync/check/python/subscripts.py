@@ -60,6 +60,9 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
         if isinstance(obj, ClassObj):
             return _of_class(m, frame, owner, obj, key, node)
         if isinstance(obj, InstanceObj):
+            held = obj.values.get("\0tuple")
+            if isinstance(held, TupleValue):
+                return item(m, frame, held, key, node)
             method = classes.class_attribute(m, obj.cls, "__getitem__")
             if method is not None:
                 return calls.call(m, frame, calls.bind(m, method, owner), [key], {}, node)

@@ -42,7 +42,6 @@ MAX_STEPS = 600_000
 SYS_MODULES = 1
 SYS_PATH = 2
 REGISTRY = 3
-PATH_OF = "__path__ of "  # before the name of a package: the path of its search path
 FIRST_OID = 10
 
 
