@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 
 from gitsync.check.python import calls, classes
 from gitsync.check.python.facts import BASES
@@ -344,6 +345,12 @@ def _of_instance(
     hook = classes.class_attribute(m, obj.cls, "__getattr__")
     if hook is not None:
         return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
+    if isinstance(obj.cls, Ext) and obj.cls.path.startswith("builtins.") and name[:2] != "__":
+        kind = getattr(builtins, obj.cls.path.partition(".")[2], None)
+        if isinstance(kind, type) and kind is not type and not hasattr(kind, name):
+            raise m.error(
+                frame, node, "AttributeError", f"the {kind.__name__} has no attribute '{name}'"
+            )
     lineage = classes.mro_of(m, obj.cls)
     if any(not isinstance(p, Ref) and p not in _BARE for p in lineage):
         for part in lineage:

@@ -6,10 +6,12 @@ import ast
 import posixpath
 
 from gitsync.check.python import (
+    calls,
     classes,
     comparing,
     expressions,
     instances,
+    protocols,
     reach,
     subscripts,
 )
@@ -166,6 +168,12 @@ def _len(
         obj = m.obj(value)
         if isinstance(obj, ListObj | DictObj) and obj.rest is None:
             return Const(len(obj.items))
+        if isinstance(obj, InstanceObj):
+            method = classes.class_attribute(m, obj.cls, "__len__")
+            if method is not None:
+                return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+            if protocols.whole_class(m, value) is not None:
+                raise m.error(frame, node, "TypeError", "this value has no length")
     return Opaque("int()")
 
 
@@ -174,7 +182,8 @@ def _str(
 ) -> Value:
     if not args:
         return Const("")
-    text = comparing.as_text(m, args[0]) if len(args) == 1 else None
+    value = protocols.own_text(m, frame, args[0], node) or args[0]
+    text = comparing.as_text(m, value) if len(args) == 1 else None
     return Const(text) if text is not None else Opaque("str()")
 
 
@@ -196,6 +205,9 @@ def _number(kind: type) -> Rule:
                 raise m.error(frame, node, "TypeError", "the value is no number") from None
             except OverflowError:
                 return Opaque()
+        wanted = ("__int__", "__float__", "__index__", "__trunc__")
+        if args and not isinstance(args[0], Const) and protocols.lacks(m, args[0], *wanted):
+            raise m.error(frame, node, "TypeError", "the value is no number")
         m.may_raise(m.place(frame, node))
         return Opaque(f"{kind.__name__}()")
 

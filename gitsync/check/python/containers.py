@@ -10,6 +10,7 @@ from gitsync.check.python import (
     comparing,
     comprehensions,
     generators,
+    protocols,
     reach,
 )
 from gitsync.check.python.machine import Machine
@@ -69,6 +70,8 @@ def require_hashable(m: Machine, frame: Frame, key: Value, node: ast.AST) -> Non
         kind = "dict" if isinstance(obj, DictObj) else getattr(obj, "kind", "")
         if isinstance(obj, ListObj | DictObj) and kind in ("list", "set", "dict"):
             raise m.error(frame, node, "TypeError", f"a {kind} cannot be hashed")
+        if protocols.has_no_hash(m, key):
+            raise m.error(frame, node, "TypeError", "this object cannot be hashed")
 
 
 def same_key(items: dict[Value, Value], key: Value) -> Value:
@@ -203,7 +206,7 @@ def combine(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | 
                 return m.list_of([], "tuple", too_many(m, [*left.items[:9], *right.items[:9]]))
             return TupleValue(left.items + right.items)
         a, b = _list(m, left), _list(m, right)
-        if a is not None and b is not None:
+        if a is not None and b is not None and "set" not in (a.kind, b.kind):
             if len(a.items) + len(b.items) > MAX_ITEMS:
                 return m.list_of([], a.kind, too_many(m, [*a.items[:9], *b.items[:9]]))
             return m.list_of([*a.items, *b.items], a.kind, a.rest or b.rest)

@@ -18,6 +18,7 @@ from gitsync.check.python import (
     instances,
     invoking,
     operators,
+    protocols,
     subscripts,
 )
 from gitsync.check.python.machine import Machine
@@ -175,6 +176,8 @@ def _joined_str(m: Machine, frame: Frame, node: ast.JoinedStr) -> Value:
         if part.format_spec is not None:
             evaluate(m, frame, part.format_spec)
             parts = None
+        if part.conversion in (-1, 115):
+            value = protocols.own_text(m, frame, value, part) or value
         text = comparing.as_text(m, value) if part.conversion in (-1, 115) else None
         if parts is not None and text is not None:
             parts.append(text)
@@ -220,6 +223,8 @@ def _unary(m: Machine, frame: Frame, node: ast.UnaryOp) -> Value:
     if isinstance(value, Unknown):
         return value
     names = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}
+    if protocols.lacks(m, value, names[type(node.op)]):
+        raise m.error(frame, node, "TypeError", "bad operand type for a unary operator")
     return operators.operator_method(m, frame, names[type(node.op)], value, [], node) or Opaque()
 
 

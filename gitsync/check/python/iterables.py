@@ -12,6 +12,7 @@ from gitsync.check.python import (
     expressions,
     generators,
     operators,
+    protocols,
     subscripts,
 )
 from gitsync.check.python.machine import Machine, Rule
@@ -267,6 +268,8 @@ def _next(
         return m.concrete(generators.advance(m, frame, value, node, default=default))
     if isinstance(value, Unknown):
         return value
+    if protocols.lacks(m, value, "__next__"):
+        raise m.error(frame, node, "TypeError", "this value is no iterator")
     return Opaque()
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import functools
+import inspect
 
 from gitsync.check.python import (
     builtin_functions,
@@ -15,7 +18,7 @@ from gitsync.check.python import (
     reach,
     standard,
 )
-from gitsync.check.python.facts import CREATE_SERVER
+from gitsync.check.python.facts import CREATE_SERVER, HARBOR_BACKEND
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
@@ -180,6 +183,15 @@ _TABLES = (
 # -- the dispatcher --------------------------------------------------------------------------
 
 
+@functools.cache
+def _form(name: str) -> inspect.Signature | None:
+    """The parameters of a built-in function, where Python tells them."""
+    try:
+        return inspect.signature(getattr(builtins, name))
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
 def call_external(
     m: Machine,
     frame: Frame,
@@ -191,12 +203,25 @@ def call_external(
 ) -> Value:
     """Call something of builtins, the standard library or the SDK."""
     path = function.path
+    if path.startswith("builtins.") and function.kind == "f" and unknown is None:
+        form = _form(path.partition(".")[2])
+        if form is not None:
+            try:
+                form.bind(*args, **keywords)
+            except TypeError as error:
+                raise m.error(frame, node, "TypeError", str(error)) from None
     rule = next(
         (t[path] for t in _TABLES if path in t),
         None,
     )
     if rule is not None and unknown is None:
         return rule(m, frame, args, keywords, node)
+    if path in m.facts.signatures and path != HARBOR_BACKEND and unknown is None:
+        known = m.facts.signatures[path]
+        if args or known[0] not in keywords or not set(keywords) <= set(known):
+            raise m.error(
+                frame, node, "TypeError", f"the arguments do not fit {path.rpartition('.')[2]}"
+            )
     if path in dynamic.FRAME_CALLS:
         return dynamic.FRAME_CALLS[path](m, frame, args, keywords, node)
     if path in _IDENTITY and len(args) >= 1 and path not in _WITH_ARGUMENTS:

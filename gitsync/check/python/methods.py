@@ -153,8 +153,10 @@ def _text_method(
         ):
             try:
                 return Const(value.format(*plain, **named))
-            except (IndexError, KeyError, ValueError):
-                return Opaque("str()")
+            except (IndexError, KeyError, ValueError) as error:
+                raise m.error(
+                    frame, node, type(error).__name__, "the text cannot be formatted"
+                ) from None
         return Opaque("str()")
     raw = [a.value if isinstance(a, Const) else a for a in args]
     flat = [
@@ -168,7 +170,10 @@ def _text_method(
             return Opaque()
         try:
             result = getattr(value, name)(*flat)
-        except (TypeError, ValueError, LookupError, OverflowError):
+        except (TypeError, ValueError, LookupError) as error:
+            kind = type(error).__name__
+            raise m.error(frame, node, kind, f"{name}() does not work here") from None
+        except OverflowError:
             return Opaque()
         if isinstance(result, list):
             return m.list_of([Const(r) for r in result])

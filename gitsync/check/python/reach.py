@@ -162,6 +162,18 @@ def _object_touches(state: State, value: Ref, depth: int) -> bool:
     return False
 
 
+def holds(state: State, obj: InstanceObj) -> bool:
+    """True if an object was given a component, by its attributes or by a library's method."""
+    if any(touches(state, v) for v in obj.values.values()):
+        return True
+    registry = state.heap.get(REGISTRY)
+    cls = state.heap.get(obj.cls.oid) if isinstance(obj.cls, Ref) else None
+    lineage = cls.mro if isinstance(cls, ClassObj) else (obj.cls,)
+    return isinstance(registry, Namespace) and any(
+        f"carries:{part.path}()" in registry.values for part in lineage if isinstance(part, Ext)
+    )
+
+
 def _shallow(state: State, value: Value) -> bool:
     return isinstance(value, Unknown) or (
         isinstance(value, Ref)

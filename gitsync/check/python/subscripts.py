@@ -10,6 +10,7 @@ from gitsync.check.python import (
     classes,
     containers,
     expressions,
+    protocols,
     reach,
 )
 from gitsync.check.python.machine import Machine
@@ -66,13 +67,15 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
             method = classes.class_attribute(m, obj.cls, "__getitem__")
             if method is not None:
                 return calls.call(m, frame, calls.bind(m, method, owner), [key], {}, node)
-            if any(reach.touches(m.state, v) for v in obj.values.values()):
+            if reach.holds(m.state, obj):
                 return m.unknown(frame, node, "an object that holds a component is subscripted")
             hook = classes.class_attribute(m, obj.cls, "__missing__")
             if hook is not None:
                 made = calls.call(m, frame, calls.bind(m, hook, owner), [key], {}, node)
                 if reach.touches(m.state, made):
                     return m.unknown(frame, node, "a dictionary makes its items when asked")
+            if protocols.whole_class(m, owner) is not None:
+                raise m.error(frame, node, "TypeError", "this object has no items")
             return Opaque()
         raise m.error(frame, node, "TypeError", "this value has no items")
     if isinstance(owner, Opaque):
@@ -285,6 +288,8 @@ def set_item(
             method = classes.class_attribute(m, obj.cls, "__setitem__")
             if method is not None:
                 calls.call(m, frame, calls.bind(m, method, owner), [key, value], {}, node)
+            elif protocols.whole_class(m, owner) is not None:
+                raise m.error(frame, node, "TypeError", "this object has no items")
             elif reach.touches(m.state, value):
                 m.store(owner.oid, "\0items", m.unknown(frame, node, "items of an object"))
             return
