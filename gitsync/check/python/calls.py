@@ -185,6 +185,8 @@ def call(
         if runs and args and isinstance(args[0], Coroutine):
             return invoking.run_coroutine(m, frame, args[0], node)
         given = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
+        if given and function.path in _LATER:
+            m.doubt(m.unknown(frame, node, "a function is kept and called when a block is left"))
         if given and top in m.facts.stdlib:
             m.store(REGISTRY, f"carries:{function.path.rpartition('.')[0]}", TRUE)
             return Opaque(f"{function.path}()", carries=True)
@@ -216,6 +218,11 @@ def call(
     raise m.error(frame, node, "TypeError", "this value cannot be called")
 
 
+_LATER = tuple(
+    f"contextlib.{kind}ExitStack().{name}"
+    for kind in ("", "Async")
+    for name in ("callback", "push", "push_async_callback", "push_async_exit")
+)
 _ENTERING = (
     "contextlib.ExitStack().enter_context",
     "contextlib.AsyncExitStack().enter_context",

@@ -20,6 +20,7 @@ from gitsync.check.python.values import (
     Const,
     Coroutine,
     DictObj,
+    Ext,
     FunctionObj,
     InstanceObj,
     ListObj,
@@ -116,6 +117,8 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
                     return value
             if all(isinstance(p, Ref) for p in classes.mro_of(m, obj.cls)):
                 raise m.error(frame, node, "TypeError", "this object is no context manager")
+            if any(isinstance(p, Ext) for p in classes.mro_of(m, obj.cls)):
+                return manager  # what the library's managers that are derived from give
         if isinstance(obj, ListObj) and obj.kind == "manager":
             return obj.items[0] if obj.items else NONE
         if isinstance(obj, ListObj | DictObj | FunctionObj | ClassObj | ModuleObj):

@@ -107,7 +107,33 @@ def _extreme(largest: bool) -> Rule:
     return run
 
 
+def _operator(op: ast.operator) -> Rule:
+    """A function of `operator` that stands for a binary operator."""
+
+    def run(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        if len(args) != 2 or keywords:
+            raise m.error(frame, node, "TypeError", "this function takes two arguments")
+        return operators.binary(m, frame, op, args[0], args[1], node)
+
+    return run
+
+
+_OPERATORS: dict[str, ast.operator] = {
+    "add": ast.Add(),
+    "concat": ast.Add(),
+    "sub": ast.Sub(),
+    "mul": ast.Mult(),
+    "mod": ast.Mod(),
+    "floordiv": ast.FloorDiv(),
+    "truediv": ast.Div(),
+    "or_": ast.BitOr(),
+    "and_": ast.BitAnd(),
+    "xor": ast.BitXor(),
+}
 RULES: dict[str, Rule] = {
+    **{f"_operator.{name}": _operator(op) for name, op in _OPERATORS.items()},
     "builtins.sum": _sum,
     "builtins.max": _extreme(True),
     "builtins.min": _extreme(False),
