@@ -15,6 +15,7 @@ from gitsync.check.python import (
     instances,
     invoking,
     reach,
+    reading,
     standard,
 )
 from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
@@ -179,6 +180,7 @@ def call(
                 m.doubt(doubt)
             return doubt
         top, _, _ = function.path.partition(".")
+        reading.notice_call(m, function.path, third=function.third)
         if args and function.path in _ENTERING:
             return definitions.entered_value(m, frame, args[0], node)
         runs = function.path.endswith(("().run_until_complete", "Runner().run"))

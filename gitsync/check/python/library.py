@@ -16,6 +16,7 @@ from gitsync.check.python import (
     iterator_tools,
     numbers,
     reach,
+    reading,
     standard,
 )
 from gitsync.check.python.facts import CREATE_SERVER, HARBOR_BACKEND
@@ -263,6 +264,9 @@ def call_external(
         if path.startswith("importlib.") and _harmless_importlib(path):
             return Opaque(f"{path}()")
         return m.unknown(frame, node, f"{path} can bring in anything")
+    if path in ("builtins.open", "_io.open") and unknown is None:
+        reading.opened(m, frame, args, keywords, node)
+    reading.notice_call(m, path, third=False)
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):
         return Opaque(f"{path}()")

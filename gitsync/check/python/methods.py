@@ -15,6 +15,7 @@ from gitsync.check.python import (
     expressions,
     generators,
     iterables,
+    reading,
     subscripts,
 )
 from gitsync.check.python.machine import Machine
@@ -199,6 +200,7 @@ def _path_method(
         return PathValue(posixpath.splitext(text)[0] + first)
     if name in ("as_posix", "__str__", "__fspath__"):
         return Const(text)
+    reading.notice_method(m, frame, owner, name, args, node)
     m.may_raise(m.place(frame, node))
     return Opaque(f"pathlib.Path().{name}()")
 
