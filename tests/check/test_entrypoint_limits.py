@@ -173,6 +173,7 @@ def test_a_hostile_number_of_tokens_is_refused_cheaply(size: int) -> None:
         ),
         (b"# coding: utf-8\nNAME = '\xe9'\n" + GOOD.encode(), "error"),
         (b"NAME = '\xff\xfe'\n" + GOOD.encode(), "error"),
+        (b"# caf\xe9\n" + GOOD.encode() + b"# \xff\n", "ok"),  # Python does not read comments
         (b"# coding: no-such-codec\n" + GOOD.encode(), "error"),
         (b"# coding: rot13\n" + GOOD.encode(), "error"),
         (b"# coding: punycode\n" + GOOD.encode(), "unresolvable"),
@@ -184,6 +185,27 @@ def test_a_hostile_number_of_tokens_is_refused_cheaply(size: int) -> None:
 )
 def test_sources_are_decoded_as_python_does(data: bytes, expected: str) -> None:
     assert main(data).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "column"),
+    [
+        ("def f(a, a): pass", 10),
+        ("def f[T, T](a): pass", 10),
+        ("print(end='', end='')", 15),
+        ("def f(): from os import *", 25),
+        ("def f(): nonlocal gone", 10),
+        ("X = '\xe9'", 5),
+    ],
+)
+def test_a_syntax_error_stands_where_python_puts_it(line: str, column: int) -> None:
+    data = (GOOD + line + "\n").encode("latin-1")
+    with pytest.raises(SyntaxError) as raised:
+        compile(data, "main.py", "exec")
+    assert (raised.value.lineno, raised.value.offset) == (11, column)
+    assert [(f.code, f.line, f.column) for f in main(data).findings] == [
+        ("syntax-error", 11, column)
+    ]
 
 
 def test_columns_count_characters() -> None:

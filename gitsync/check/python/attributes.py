@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 
 from gitsync.check.python import calls, classes
 from gitsync.check.python.facts import BASES
@@ -21,6 +22,8 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
+    Lazy,
+    Managed,
     Method,
     ModuleObj,
     Names,
@@ -81,7 +84,7 @@ def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Val
         return of_path(owner, name)
     if isinstance(owner, Const):
         return of_constant(m, frame, owner, name, node)
-    if isinstance(owner, TupleValue | Names | Coroutine):
+    if isinstance(owner, TupleValue | Names | Coroutine | Lazy | Managed):
         return Method(owner, name)
     return _of_wrapper(m, frame, owner, name, node)
 
@@ -328,6 +331,8 @@ def _of_instance(
         value = m.concrete(calls.call(m, frame, raw.function, [owner], {}, node))
         m.store(owner.oid, name, value)
         return value
+    if name == "args" and obj.args is not None and classes.is_exception(m, owner):
+        return TupleValue(obj.args)
     if raw is not None:
         if isinstance(raw, Ref):
             descriptor = m.obj(raw)
@@ -340,6 +345,12 @@ def _of_instance(
     hook = classes.class_attribute(m, obj.cls, "__getattr__")
     if hook is not None:
         return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
+    if isinstance(obj.cls, Ext) and obj.cls.path.startswith("builtins.") and name[:2] != "__":
+        kind = getattr(builtins, obj.cls.path.partition(".")[2], None)
+        if isinstance(kind, type) and kind is not type and not hasattr(kind, name):
+            raise m.error(
+                frame, node, "AttributeError", f"the {kind.__name__} has no attribute '{name}'"
+            )
     lineage = classes.mro_of(m, obj.cls)
     if any(not isinstance(p, Ref) and p not in _BARE for p in lineage):
         for part in lineage:

@@ -7,10 +7,12 @@ import posixpath
 from collections.abc import Callable
 
 from gitsync.check.python import (
+    calls,
     classes,
     comparing,
     expressions,
     instances,
+    protocols,
     reach,
     subscripts,
 )
@@ -186,6 +188,12 @@ def _len(
         obj = m.obj(value)
         if isinstance(obj, ListObj | DictObj) and obj.rest is None:
             return Const(len(obj.items))
+        if isinstance(obj, InstanceObj):
+            method = classes.class_attribute(m, obj.cls, "__len__")
+            if method is not None:
+                return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+            if protocols.whole_class(m, value) is not None:
+                raise m.error(frame, node, "TypeError", "this value has no length")
     return Opaque("int()")
 
 
@@ -194,7 +202,8 @@ def _str(
 ) -> Value:
     if not args:
         return Const("")
-    text = comparing.as_text(m, args[0]) if len(args) == 1 else None
+    value = protocols.own_text(m, frame, args[0], node) or args[0]
+    text = comparing.as_text(m, value) if len(args) == 1 else None
     return Const(text) if text is not None else Opaque("str()")
 
 
@@ -216,6 +225,9 @@ def _number(kind: type) -> Rule:
                 raise m.error(frame, node, "TypeError", "the value is no number") from None
             except OverflowError:
                 return Opaque()
+        wanted = ("__int__", "__float__", "__index__", "__trunc__")
+        if args and not isinstance(args[0], Const) and protocols.lacks(m, args[0], *wanted):
+            raise m.error(frame, node, "TypeError", "the value is no number")
         m.may_raise(m.place(frame, node))
         return Opaque(f"{kind.__name__}()")
 
@@ -234,6 +246,8 @@ def _callable(
 ) -> Value:
     value = args[0] if args else NONE
     if classes.is_class(m, value) or isinstance(value, Bound | Partial):
+        return TRUE
+    if isinstance(value, Ext) and value.kind == "f":
         return TRUE
     if isinstance(value, Ref):
         obj = m.obj(value)

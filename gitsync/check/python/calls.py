@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import cast
 
 from gitsync.check.python import (
     cached,
@@ -10,9 +11,11 @@ from gitsync.check.python import (
     definitions,
     dynamic,
     expressions,
+    generators,
     instances,
     invoking,
     reach,
+    reading,
     standard,
 )
 from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
@@ -30,7 +33,9 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
+    Managed,
     Method,
+    ModuleObj,
     Opaque,
     Partial,
     Ref,
@@ -39,7 +44,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import PATH_OF, REGISTRY, BackendCall, Frame
+from gitsync.check.python.worlds import REGISTRY, BackendCall, Frame
 
 
 def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:
@@ -108,6 +113,9 @@ def call(
     if isinstance(function, Unknown):
         if any(reach.touches(m.state, v) for v in (*args, *keywords.values())):
             m.doubt(function)
+        for value in args:
+            if isinstance(value, Ref) and isinstance(m.obj(value), ModuleObj):
+                m.taint(value.oid, function)  # it may have been filled
         return function
     if isinstance(function, Ref):
         obj = m.obj(function)
@@ -172,21 +180,25 @@ def call(
                 m.doubt(doubt)
             return doubt
         top, _, _ = function.path.partition(".")
-        if function.path.startswith(PATH_OF) and function.path.endswith(_EXTENDING):
-            m.store(REGISTRY, function.path.rpartition(".")[0], TRUE)
-            return NONE
+        reading.notice_call(m, function.path, third=function.third)
         if args and function.path in _ENTERING:
             return definitions.entered_value(m, frame, args[0], node)
         runs = function.path.endswith(("().run_until_complete", "Runner().run"))
         if runs and args and isinstance(args[0], Coroutine):
             return invoking.run_coroutine(m, frame, args[0], node)
         given = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
+        if given and function.path in _LATER:
+            m.doubt(m.unknown(frame, node, "a function is kept and called when a block is left"))
         if given and top in m.facts.stdlib:
             m.store(REGISTRY, f"carries:{function.path.rpartition('.')[0]}", TRUE)
             return Opaque(f"{function.path}()", carries=True)
         return opaque_result(m, frame, function.path, args, keywords, node, like=function)
     if isinstance(function, Alias):
         return call(m, frame, function.origin, args, keywords, node, rest=rest, kwrest=kwrest)
+    if isinstance(function, Managed) and args:
+        made = m.obj(cast(Ref, function.generator.function))
+        is_async = isinstance(made, FunctionObj) and made.is_async
+        return args[0] if is_async else Wrapped("context", args[0])
     if isinstance(function, Decorator):
         return decorate(m, frame, function, args[0] if args else NONE, node)
     if isinstance(function, Wrapped):
@@ -199,6 +211,8 @@ def call(
                 )
             )
             if function.kind == "contextmanager":
+                if isinstance(result, Coroutine) and generators.is_generator(m, result):
+                    return Managed(result)
                 items, more = expressions.items_of(m, frame, result, node)
                 return m.list_of(items[:1] or ([more] if more else []), "manager")
             return result
@@ -206,7 +220,11 @@ def call(
     raise m.error(frame, node, "TypeError", "this value cannot be called")
 
 
-_EXTENDING = (".append", ".extend", ".insert")
+_LATER = tuple(
+    f"contextlib.{kind}ExitStack().{name}"
+    for kind in ("", "Async")
+    for name in ("callback", "push", "push_async_callback", "push_async_exit")
+)
 _ENTERING = (
     "contextlib.ExitStack().enter_context",
     "contextlib.AsyncExitStack().enter_context",

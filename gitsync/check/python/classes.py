@@ -15,6 +15,7 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
+    ListObj,
     Opaque,
     Partial,
     Ref,
@@ -165,6 +166,30 @@ def exception_matches(m: Machine, value: Value, kind: Value) -> bool | None:
     if kind in lineage:
         return True
     return None if any(not isinstance(p, Ref | Ext) for p in lineage) else False
+
+
+def is_exception(m: Machine, value: Value) -> bool:
+    """True for an instance of an exception class."""
+    return Ext("builtins.BaseException", "c") in (
+        class_of(m, value),
+        *mro_of(m, class_of(m, value)),
+    )
+
+
+def can_be_caught(m: Machine, kind: Value) -> bool:
+    """False for what `except` certainly refuses."""
+    if isinstance(kind, TupleValue):
+        return all(can_be_caught(m, k) for k in kind.items)
+    if isinstance(kind, Const):
+        return False
+    if not isinstance(kind, Ref):
+        return True
+    if not isinstance(m.obj(kind), ClassObj):
+        return isinstance(m.obj(kind), ListObj)
+    lineage = mro_of(m, kind)
+    return Ext("builtins.BaseException", "c") in lineage or not all(
+        isinstance(p, Ref) for p in lineage
+    )
 
 
 def class_of(m: Machine, value: Value) -> Value:

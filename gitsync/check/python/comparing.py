@@ -30,6 +30,15 @@ def as_text(m: Machine, value: Value) -> str | None:
         return value.text
     if isinstance(value, Ref):
         obj = m.obj(value)
+        if (
+            isinstance(obj, InstanceObj)
+            and obj.args is not None
+            and len(obj.args) < 2
+            and classes.is_exception(m, value)
+            and classes.class_attribute(m, obj.cls, "__str__") is None
+            and Ext("builtins.LookupError") not in classes.mro_of(m, obj.cls)
+        ):
+            return as_text(m, obj.args[0]) if obj.args else ""
         if isinstance(obj, InstanceObj) and classes.class_attribute(m, obj.cls, "__str__") is None:
             cls = m.obj(obj.cls) if isinstance(obj.cls, Ref) else None
             inner = obj.values.get("value")

@@ -9,8 +9,10 @@ from typing import cast
 from gitsync.check.python import containers, expressions
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
+    Const,
     DictObj,
     Lazy,
+    Namespace,
     Scope,
     Value,
 )
@@ -82,45 +84,59 @@ def list_comp(m: Machine, frame: Frame, node: ast.ListComp) -> Value:
 
 def generator(m: Machine, frame: Frame, node: ast.GeneratorExp) -> Value:
     """Only the first source is evaluated where the expression stands."""
-    return Lazy(node, frame, expressions.evaluate(m, frame, node.generators[0].iter))
+    source = expressions.evaluate(m, frame, node.generators[0].iter)
+    return Lazy(node, frame, source, m.new(Namespace()).oid, m.at)
 
 
 def run_lazy(m: Machine, value: Lazy) -> tuple[list[Value], Value | None]:
-    """The items of a generator expression."""
+    """The items of a generator expression that nobody has taken yet."""
+    used = m.space(value.cell).values.get("used", Const(0))
+    m.store(value.cell, "used", Const(-1))
     node, frame = cast(ast.GeneratorExp, value.node), cast(Frame, value.frame)
     items: list[Value] = []
 
     def emit(inner: Frame) -> None:
         items.append(expressions.evaluate(m, inner, node.elt))
 
-    if _comprehend(m, frame, node, emit, value.source):
+    at, m.at = m.at, value.at or m.at
+    more = _comprehend(m, frame, node, emit, value.source)
+    m.at = at
+    if more:
         return [], containers.blurred(m, frame, items, node)
-    return items, None
+    taken = used.value if isinstance(used, Const) else 0
+    return [] if taken < 0 else items[taken:], None
 
 
 class _Enough(Exception):
     """The first item is there; the others are not worked out, as Python does not."""
 
 
-def first_of(m: Machine, value: Lazy, node: ast.AST) -> Value | None:
-    """What `next()` of a fresh generator expression gives; None if it gives nothing."""
-    expression, frame = cast(ast.GeneratorExp, value.node), cast(Frame, value.frame)
-    is_plain = len(expression.generators) == 1 and not isinstance(value.source, Lazy)
-    if not is_plain or expressions.items_of(m, frame, value.source, node)[1] is not None:
-        items, rest = run_lazy(m, value)
-        values = [*items, *([] if rest is None else [rest])]
-        return containers.blurred(m, frame, values, node)
-    found: list[Value] = []
+def while_wanted(m: Machine, value: Lazy, take: Callable[[Value], bool]) -> bool:
+    """Hand the items over one by one until `take` says no; True if there may be further ones."""
+    node, frame = cast(ast.GeneratorExp, value.node), cast(Frame, value.frame)
 
     def emit(inner: Frame) -> None:
-        found.append(expressions.evaluate(m, inner, expression.elt))
-        raise _Enough
+        if not take(expressions.evaluate(m, inner, node.elt)):
+            raise _Enough
 
+    at, m.at = m.at, value.at or m.at
     try:
-        _comprehend(m, frame, expression, emit, value.source)
+        return _comprehend(m, frame, node, emit, value.source)
     except _Enough:
-        return found[0]
-    return None
+        return False
+    finally:
+        m.at = at
+
+
+def first_items(m: Machine, value: Lazy, count: int) -> tuple[list[Value], bool]:
+    """The first items, and whether there may be unknown ones among them or after them."""
+    found: list[Value] = []
+
+    def take(item: Value) -> bool:
+        found.append(item)
+        return len(found) < count
+
+    return found, while_wanted(m, value, take)
 
 
 def set_comp(m: Machine, frame: Frame, node: ast.SetComp) -> Value:

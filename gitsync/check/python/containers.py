@@ -9,7 +9,8 @@ from gitsync.check.python import (
     classes,
     comparing,
     comprehensions,
-    invoking,
+    generators,
+    protocols,
     reach,
 )
 from gitsync.check.python.machine import Machine
@@ -59,11 +60,39 @@ def hashable(m: Machine, key: Value) -> bool:
     return isinstance(key, Const | PathValue) or (isinstance(key, Ext) and key.kind in "cfm")
 
 
+def require_hashable(m: Machine, frame: Frame, key: Value, node: ast.AST) -> None:
+    """Raise what Python does for a key, or an item of a set, that certainly has no hash."""
+    if isinstance(key, TupleValue):
+        for item in key.items:
+            require_hashable(m, frame, item, node)
+    elif isinstance(key, Ref):
+        obj = m.obj(key)
+        kind = "dict" if isinstance(obj, DictObj) else getattr(obj, "kind", "")
+        if isinstance(obj, ListObj | DictObj) and kind in ("list", "set", "dict"):
+            raise m.error(frame, node, "TypeError", f"a {kind} cannot be hashed")
+        if protocols.has_no_hash(m, key):
+            raise m.error(frame, node, "TypeError", "this object cannot be hashed")
+
+
+def same_key(items: dict[Value, Value], key: Value) -> Value:
+    """The key that stands for this one in a dict: 1, 1.0 and True are one key."""
+    if key in items or not isinstance(key, Const) or not isinstance(key.value, int | float):
+        return key
+    for kind in (int, float, bool):
+        try:
+            other = Const(kind(key.value))
+        except (OverflowError, ValueError):
+            continue
+        if other.value == key.value and other in items:
+            return other
+    return key
+
+
 def put(m: Machine, frame: Frame, obj: DictObj, key: Value, value: Value, node: ast.AST) -> None:
     """Set an item of a dict object that may be changed in place."""
+    require_hashable(m, frame, key, node)
     if hashable(m, key):
-        obj.items.pop(key, None) if False else None
-        obj.items[key] = value
+        obj.items[same_key(obj.items, key)] = value
         return
     known = [value, *([obj.rest] if obj.rest is not None else [])]
     obj.rest = blurred(m, frame, known, node)
@@ -140,6 +169,9 @@ def known_items(
             ):
                 return [], blurred(m, frame, items, node)
             return [m.concrete(i) for i in items], obj.rest
+        if isinstance(obj, InstanceObj):
+            held = obj.values.get("\0tuple")
+            return (list(held.items), None) if isinstance(held, TupleValue) else None
         if isinstance(obj, DictObj):
             keys = list(obj.items)
             rest = None
@@ -152,7 +184,7 @@ def known_items(
     if isinstance(value, Lazy):
         return comprehensions.run_lazy(m, value)
     if isinstance(value, Coroutine):
-        return invoking.run_generator(m, frame, value, node)
+        return generators.collect(m, frame, value, node)
     return None
 
 
@@ -174,7 +206,7 @@ def combine(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | 
                 return m.list_of([], "tuple", too_many(m, [*left.items[:9], *right.items[:9]]))
             return TupleValue(left.items + right.items)
         a, b = _list(m, left), _list(m, right)
-        if a is not None and b is not None:
+        if a is not None and b is not None and "set" not in (a.kind, b.kind):
             if len(a.items) + len(b.items) > MAX_ITEMS:
                 return m.list_of([], a.kind, too_many(m, [*a.items[:9], *b.items[:9]]))
             return m.list_of([*a.items, *b.items], a.kind, a.rest or b.rest)
@@ -256,6 +288,19 @@ def equal(m: Machine, left: Value, right: Value) -> bool | None:
                 if a.kind == "set"
                 else (False if False in answers else (None if None in answers else True))
             )
+        if isinstance(a, DictObj) and isinstance(b, DictObj) and not a.rest and not b.rest:
+            if len(a.items) != len(b.items):
+                return False
+            pairs = [(v, b.items.get(same_key(b.items, k))) for k, v in a.items.items()]
+            if any(other is None for _, other in pairs):
+                return False if all(isinstance(k, Const) for k in (*a.items, *b.items)) else None
+            answers = [equal(m, v, other) for v, other in pairs if other is not None]
+            return False if False in answers else (None if None in answers else True)
+        if isinstance(a, InstanceObj) and isinstance(b, InstanceObj) and a.cls == b.cls:
+            cls = m.obj(a.cls) if isinstance(a.cls, Ref) else None
+            if isinstance(cls, ClassObj) and classes.is_enum(cls):
+                own = classes.class_attribute(m, a.cls, "__eq__")
+                return False if own is None else None  # members of one enum differ
         return None
     if isinstance(left, Const) or isinstance(right, Const):
         other = right if isinstance(left, Const) else left

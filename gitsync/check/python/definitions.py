@@ -9,6 +9,7 @@ from gitsync.check.python import (
     calls,
     classes,
     expressions,
+    generators,
     invoking,
 )
 from gitsync.check.python.machine import Machine
@@ -19,9 +20,11 @@ from gitsync.check.python.values import (
     Const,
     Coroutine,
     DictObj,
+    Ext,
     FunctionObj,
     InstanceObj,
     ListObj,
+    Managed,
     ModuleObj,
     Opaque,
     Ref,
@@ -107,14 +110,22 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
             for name in ("__enter__", "__aenter__"):
                 method = classes.class_attribute(m, obj.cls, name)
                 if method is not None:
+                    _require_exit(m, frame, obj, name, node)
                     value = calls.call(m, frame, calls.bind(m, method, manager), [], {}, node)
                     if isinstance(value, Coroutine):
                         return invoking.run_coroutine(m, frame, value, node)
                     return value
+            if all(isinstance(p, Ref) for p in classes.mro_of(m, obj.cls)):
+                raise m.error(frame, node, "TypeError", "this object is no context manager")
+            if any(isinstance(p, Ext) for p in classes.mro_of(m, obj.cls)):
+                return manager  # what the library's managers that are derived from give
         if isinstance(obj, ListObj) and obj.kind == "manager":
             return obj.items[0] if obj.items else NONE
         if isinstance(obj, ListObj | DictObj | FunctionObj | ClassObj | ModuleObj):
             raise m.error(frame, node, "TypeError", "this value is no context manager")
+    if isinstance(manager, Managed):
+        items, rest = generators.collect(m, frame, manager.generator, node)
+        return items[0] if items else rest or NONE
     if isinstance(manager, Const | TupleValue):
         raise m.error(frame, node, "TypeError", "this value is no context manager")
     if isinstance(manager, Unknown):
@@ -125,6 +136,14 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
     if isinstance(manager, Opaque):
         return manager
     return Opaque()
+
+
+def _require_exit(m: Machine, frame: Frame, obj: InstanceObj, enter: str, node: ast.AST) -> None:
+    """`with` looks for the way out before it goes in."""
+    leave = enter.replace("enter", "exit")
+    whole = all(isinstance(p, Ref) for p in classes.mro_of(m, obj.cls))
+    if whole and classes.class_attribute(m, obj.cls, leave) is None:
+        raise m.error(frame, node, "TypeError", f"this object has no {leave}")
 
 
 def leave_context(

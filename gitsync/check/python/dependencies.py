@@ -170,7 +170,7 @@ def undeclared(project: Project, importer: Importer, paths: list[str]) -> list[N
                 continue
             if top in importer.facts.stdlib or top.startswith("__"):
                 continue
-            if importer._search((importer.folder,), top) is not None or importer.is_local(top):
+            if importer.search((importer.folder,), top) is not None or importer.is_local(top):
                 continue
             if _provides(declared, module) or any(
                 _provides(declared, f"{module}.{n}") for n in names if "." not in module

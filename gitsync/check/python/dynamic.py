@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import cast
 
 from gitsync.check.python import (
     attributes,
@@ -219,6 +220,13 @@ def _hasattr(
     if len(args) == 2 and isinstance(args[1], Const) and isinstance(args[1].value, str):
         if isinstance(args[0], Opaque | Unknown):
             return Opaque("bool()")
+        if isinstance(args[0], Const):
+            return Const(hasattr(args[0].value, args[1].value))
+        space = m.obj(args[0]) if isinstance(args[0], Ref) else None
+        if isinstance(space, ModuleObj) and space.taint is None:
+            held = m.read(cast(Ref, args[0]).oid, args[1].value)
+            if held is not None and not isinstance(held, Unknown):
+                return TRUE
         guards = m.guards
         m.guards = 0
         try:

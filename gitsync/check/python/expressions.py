@@ -14,9 +14,11 @@ from gitsync.check.python import (
     comprehensions,
     containers,
     definitions,
+    generators,
     instances,
     invoking,
     operators,
+    protocols,
     subscripts,
 )
 from gitsync.check.python.machine import Machine
@@ -33,6 +35,7 @@ from gitsync.check.python.values import (
     FunctionObj,
     InstanceObj,
     ListObj,
+    Managed,
     ModuleObj,
     Opaque,
     PathValue,
@@ -99,7 +102,7 @@ def known_truth(m: Machine, frame: Frame, value: Value, node: ast.AST) -> bool |
         return True
     if isinstance(value, Ext):
         return True if value.kind in ("c", "f", "m") else None
-    if isinstance(value, Alias | PathValue | Coroutine):
+    if isinstance(value, Alias | PathValue | Coroutine | Managed):
         return True
     return None
 
@@ -142,6 +145,8 @@ def _list(m: Machine, frame: Frame, node: ast.List) -> Value:
 
 def _set(m: Machine, frame: Frame, node: ast.Set) -> Value:
     items, rest = _elements(m, frame, node.elts)
+    for item in items:
+        containers.require_hashable(m, frame, item, node)
     return containers.new_set(m, items, rest)
 
 
@@ -171,6 +176,8 @@ def _joined_str(m: Machine, frame: Frame, node: ast.JoinedStr) -> Value:
         if part.format_spec is not None:
             evaluate(m, frame, part.format_spec)
             parts = None
+        if part.conversion in (-1, 115):
+            value = protocols.own_text(m, frame, value, part) or value
         text = comparing.as_text(m, value) if part.conversion in (-1, 115) else None
         if parts is not None and text is not None:
             parts.append(text)
@@ -216,6 +223,8 @@ def _unary(m: Machine, frame: Frame, node: ast.UnaryOp) -> Value:
     if isinstance(value, Unknown):
         return value
     names = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}
+    if protocols.lacks(m, value, names[type(node.op)]):
+        raise m.error(frame, node, "TypeError", "bad operand type for a unary operator")
     return operators.operator_method(m, frame, names[type(node.op)], value, [], node) or Opaque()
 
 
@@ -324,23 +333,35 @@ def _await(m: Machine, frame: Frame, node: ast.Await) -> Value:
 
 
 def _yield(m: Machine, frame: Frame, node: ast.Yield) -> Value:
-    value = NONE if node.value is None else evaluate(m, frame, node.value)
-    _give(m, frame, [value])
-    return Opaque()
+    return _give(m, frame, NONE if node.value is None else evaluate(m, frame, node.value))
 
 
 def _yield_from(m: Machine, frame: Frame, node: ast.YieldFrom) -> Value:
     value = evaluate(m, frame, node.value)
+    if isinstance(value, Coroutine) and generators.is_generator(m, value):
+
+        def take(given: Value) -> bool:
+            _give(m, frame, given)
+            return True
+
+        result = generators.drive(m, frame, value, node, take)
+        return generators.unfollowed(m, frame, value, node) if result is None else result
     items, rest = items_of(m, frame, value, node)
-    _give(m, frame, items + ([rest] if rest is not None else []))
-    return Opaque()
+    for item in items:
+        _give(m, frame, item)
+    if rest is not None:
+        _give(m, frame, rest)
+    return NONE
 
 
-def _give(m: Machine, frame: Frame, values: list[Value]) -> None:
-    """A generator hands values to its consumer."""
+def _give(m: Machine, frame: Frame, value: Value) -> Value:
+    """A generator hands a value to its consumer, and gets one back."""
+    if frame.at_yield is not None:
+        return frame.at_yield(value)
     if frame.yields is not None:
         collected = cast(ListObj, m.state.change(frame.yields))
-        collected.items.extend(values)
+        collected.items.append(value)
+    return NONE
 
 
 def _starred(m: Machine, frame: Frame, node: ast.Starred) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import cast
 
+from gitsync.check.python import comparing
 from gitsync.check.python.attributes import SPECIAL
 from gitsync.check.python.facts import DISTRIBUTIONS, facts
 from gitsync.check.python.files import Files
@@ -15,8 +16,10 @@ from gitsync.check.python.values import (
     Ext,
     InstanceObj,
     ListObj,
+    ModuleObj,
     Opaque,
     Ref,
+    TupleValue,
     Value,
 )
 from gitsync.check.python.worlds import (
@@ -110,7 +113,44 @@ class Finder:
             return True
         return self.m.minor == 12 and not name.startswith("_")
 
-    def _search(
+    def folders_of(self, package: Value) -> tuple[str, ...] | None:
+        """Where a package's submodules are looked for; None if it is not known."""
+        module = self.m.obj(package) if isinstance(package, Ref) else None
+        if not isinstance(module, ModuleObj) or module.package_paths is None:
+            return None
+        listed = self.m.read(cast(Ref, package).oid, "__path__")
+        return None if listed is None else self.folders_in(listed)
+
+    def folders_in(self, listed: Value) -> tuple[str, ...] | None:
+        """The repository's folders in a list of paths; None if some are not known."""
+        items: list[Value] | tuple[Value, ...]
+        obj = self.m.obj(listed) if isinstance(listed, Ref) else None
+        if isinstance(listed, TupleValue):
+            items = listed.items
+        elif isinstance(obj, ListObj) and obj.rest is None:
+            items = obj.items
+        else:
+            return None
+        folders: list[str] = []
+        for item in items:
+            text = comparing.as_text(self.m, self.m.concrete(item))
+            if text is None or not text.startswith("/"):
+                return None
+            if text == ROOT or text.startswith(ROOT + "/"):
+                folders.append(text[len(ROOT) + 1 :])
+        return tuple(folders)
+
+    def top_level(self, name: str) -> tuple[str, tuple[str, ...] | None, str] | Opaque | None:
+        """What a top-level name would load; an `Opaque` if that is no file of the rollout."""
+        outside = Opaque("importlib.util.find_spec()")
+        if name in self.facts.compiled or name in self.m.state.loaded:
+            return outside
+        found = self.search(tuple(self._search_path()[0]), name)
+        if name in self.facts.loaded_by_cli:
+            return outside
+        return found
+
+    def search(
         self, folders: tuple[str, ...], name: str
     ) -> tuple[str, tuple[str, ...] | None, str] | None:
         """(file, package folders, kind) of a local module: package, module, binary, namespace."""
@@ -176,6 +216,7 @@ class Finder:
     def _not_found(self, frame: Frame, name: str, node: ast.AST) -> Raised:
         m = self.m
         value = m.new(InstanceObj(Ext("builtins.ModuleNotFoundError", "c")))
+        m.store(value.oid, "name", Const(name))
         return Raised(
             value, m.place(frame, node), f"there is no module {self.show(name)} in the rollout"
         )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+from typing import cast
 
 from gitsync.check.python.loading import Loader
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     Const,
+    DictObj,
     Ext,
     InstanceObj,
     ListObj,
     ModuleObj,
     Opaque,
     Ref,
+    TupleValue,
     Unknown,
     Value,
 )
@@ -64,8 +67,13 @@ class Importer(Loader):
                 continue
             m.state = after
             if alias.asname is not None:
-                m.bind(frame, alias.asname, value)
-                out.append(Outcome(after))
+                for again, named in self._named(frame, after, alias.name, value, node):
+                    m.state = again
+                    if isinstance(named, Raised):
+                        out.append(Outcome(again, Kind.RAISE, raised=named))
+                    else:
+                        m.bind(frame, alias.asname, named)
+                        out.append(Outcome(again))
                 continue
             top = alias.name.partition(".")[0]
             for again, first in self.load(frame, after, top, node):
@@ -76,6 +84,26 @@ class Importer(Loader):
                     m.bind(frame, top, first)
                     out.append(Outcome(again))
         return out
+
+    def _named(
+        self, frame: Frame, state: State, name: str, loaded: Value, node: ast.Import
+    ) -> list[Found]:
+        """`import a.b as c` reads `b` from `a`: a package may have put something else there."""
+        top, *rest = name.split(".")
+        if not rest or not isinstance(loaded, Ref):
+            return [(state, loaded)]
+        live = self.load(frame, state, top, node)
+        full = top
+        for part in rest:
+            after: list[Found] = []
+            for world, owner in live:
+                if isinstance(owner, Raised):
+                    after.append((world, owner))
+                else:
+                    after += self.member(frame, world, owner, full, part, node)
+            live = after
+            full = f"{full}.{part}"
+        return live
 
     def absolute(self, frame: Frame, node: ast.ImportFrom) -> str | Raised:
         """The dotted name that a from-import means."""
@@ -151,7 +179,7 @@ class Importer(Loader):
         module_name: str,
         name: str,
         node: ast.AST,
-        missing: str,
+        missing: str = "ImportError",
     ) -> list[Found]:
         """`from module import name`: an attribute, else a submodule, else the error `missing`."""
         m = self.m
@@ -186,6 +214,7 @@ class Importer(Loader):
         m = self.m
         shown = self.show(module)
         value = m.new(InstanceObj(Ext(f"builtins.{kind}", "c")))
+        m.store(value.oid, "name", Const(module if kind == "ImportError" else name))
         return Raised(value, m.place(frame, node), f"{shown} has no name '{name}'")
 
     def _attribute(self, frame: Frame, module: Value, name: str, node: ast.AST) -> Value | None:
@@ -250,79 +279,113 @@ class Importer(Loader):
             obj = m.obj(module)
             if not isinstance(obj, ModuleObj):
                 return self._taint(frame, state, Unknown(m.place(frame, node), "a star import"))
-            exported = obj.values.get("__all__")
-            if exported is not None:
-                found, doubtful = self._all_names(frame, exported, node)
-                if doubtful is not None:
-                    return self._taint(frame, state, doubtful)
-                names = found
-            else:
-                if obj.taint is not None:
-                    return self._taint(frame, state, obj.taint)
-                names = [n for n in obj.values if not n.startswith(("_", "\0"))]
-                if "\0star" in obj.values:
-                    m.store(frame.module, "\0star", Const(name))
+            return self._star_local(frame, state, module, name, node)
         elif isinstance(module, Unknown):
             return self._taint(frame, state, module)
         else:
             # Names of a third-party package: harmless ones, but which is not known.
             m.store(frame.module, "\0star", Const(name))
             return [Outcome(m.state)]
+        return self._star_names(frame, state, module, name, names, node)
+
+    def _star_local(
+        self, frame: Frame, state: State, module: Ref, name: str, node: ast.ImportFrom
+    ) -> list[Outcome]:
+        """The names that `__all__` lists, wherever it comes from; else the public ones."""
+        m = self.m
+        out: list[Outcome] = []
+
+        def exported() -> list[str] | Unknown | None:
+            listed = self._attribute(frame, module, "__all__", node)
+            return None if listed is None else self._all_names(frame, listed, node)
+
+        for after, names in m.branches(state, exported):
+            m.state = after
+            obj = cast(ModuleObj, m.obj(module))
+            if isinstance(names, Raised):
+                out.append(Outcome(after, Kind.RAISE, raised=names))
+                continue
+            if names is None and obj.taint is not None:
+                names = obj.taint
+            if isinstance(names, Unknown):
+                out += self._taint(frame, after, names)
+                continue
+            is_listed = names is not None
+            if names is None:
+                names = [n for n in obj.values if not n.startswith(("_", "\0"))]
+                if "\0star" in obj.values:
+                    m.store(frame.module, "\0star", Const(name))
+            out += self._star_names(frame, after, module, name, names, node, is_listed=is_listed)
+        return out
+
+    def _star_names(
+        self,
+        frame: Frame,
+        state: State,
+        module: Value,
+        name: str,
+        names: list[str],
+        node: ast.ImportFrom,
+        *,
+        is_listed: bool = True,
+    ) -> list[Outcome]:
         live = [Outcome(state)]
         out: list[Outcome] = []
         for each in names:
             alias = ast.alias(name=each, asname=None)
             following: list[Outcome] = []
             for outcome in live:
-                following += self._star_one(frame, outcome.state, module, name, alias, node)
+                if is_listed or not isinstance(module, Ref):
+                    # read as an attribute, once its submodule was tried
+                    following += self._from_one(
+                        frame, outcome.state, module, name, alias, node, "AttributeError"
+                    )
+                else:
+                    following += self._star_one(frame, outcome.state, module, alias, node)
             live = [o for o in following if o.kind is Kind.NORMAL]
             out += [o for o in following if o.kind is not Kind.NORMAL]
         return out + live
 
     def _star_one(
-        self,
-        frame: Frame,
-        state: State,
-        module: Value,
-        name: str,
-        alias: ast.alias,
-        node: ast.ImportFrom,
+        self, frame: Frame, state: State, module: Ref, alias: ast.alias, node: ast.ImportFrom
     ) -> list[Outcome]:
-        """One name of a star import; it may be bound in some worlds only."""
+        """One public name of a star import; it may be bound in some worlds only."""
         m = self.m
-        if isinstance(module, Ref):
-            obj = state.heap[module.oid]
-            if isinstance(obj, ModuleObj) and "__all__" not in obj.values:
-                oid = module.oid
-                out: list[Outcome] = []
-                for after, value in m.branches(state, lambda: m.read(oid, alias.name)):
-                    m.state = after
-                    m.at = m.place(frame, node)
-                    if value is not None and not isinstance(value, Raised):
-                        m.bind(frame, alias.name, value)
-                    out.append(Outcome(after))
-                return out
-        # a name that `__all__` lists is read as an attribute, once its submodule was tried
-        return self._from_one(frame, state, module, name, alias, node, "AttributeError")
+        out: list[Outcome] = []
+        for after, value in m.branches(state, lambda: m.read(module.oid, alias.name)):
+            m.state = after
+            m.at = m.place(frame, node)
+            if value is not None and not isinstance(value, Raised):
+                m.bind(frame, alias.name, value)
+            out.append(Outcome(after))
+        return out
 
-    def _all_names(
-        self, frame: Frame, exported: Value, node: ast.AST
-    ) -> tuple[list[str], Unknown | None]:
+    def _all_names(self, frame: Frame, exported: Value, node: ast.AST) -> list[str] | Unknown:
+        """What a star import reads from `__all__`: items by number, each of them a string."""
         m = self.m
-        doubt = m.unknown(frame, node, "the names that __all__ lists are not known")
-        value = exported
+        value = m.concrete(exported)
         items: list[Value] | None = None
+        if isinstance(value, Unknown):
+            return value
         if isinstance(value, Ref):
             obj = m.obj(value)
-            if isinstance(obj, ListObj) and obj.rest is None:
-                items = list(obj.items)
-        elif hasattr(value, "items") and not isinstance(value, Const):
+            if isinstance(obj, ListObj) and obj.kind in ("list", "tuple"):
+                items = list(obj.items) if obj.rest is None else None
+            elif not isinstance(obj, InstanceObj | DictObj):
+                raise m.error(frame, node, "TypeError", "__all__ is no sequence")
+        elif isinstance(value, TupleValue):
             items = list(value.items)
-        if items is None or not all(
-            isinstance(i, Const) and isinstance(i.value, str) for i in items
-        ):
-            return [], doubt
-        return [i.value for i in items if isinstance(i, Const)], None
+        elif isinstance(value, Const):
+            if not isinstance(value.value, str):
+                raise m.error(frame, node, "TypeError", "__all__ is no sequence of names")
+            items = [Const(c) for c in value.value]
+        if items is not None:
+            items = [m.concrete(i) for i in items]
+            if all(isinstance(i, Const) and isinstance(i.value, str) for i in items):
+                return [i.value for i in items if isinstance(i, Const)]
+            if not any(isinstance(i, Opaque | Unknown) for i in items):
+                raise m.error(frame, node, "TypeError", "__all__ lists what is no string")
+        return m.unknown(frame, node, "the names that __all__ lists are not known")
 
     def _taint(self, frame: Frame, state: State, cause: Unknown) -> list[Outcome]:
         self.m.state = state

@@ -45,7 +45,7 @@ def iterate_instance(
             doubt = reach.touches(m.state, value)
             return [], m.unknown(frame, node, "an iterator of its own") if doubt else Opaque()
         return expressions.items_of(m, frame, result, node)
-    if any(reach.touches(m.state, v) for v in obj.values.values()):
+    if reach.holds(m.state, obj):
         return [], m.unknown(frame, node, "an object that holds a component is iterated over")
     if isinstance(obj.cls, Ref):
         cls = m.obj(obj.cls)

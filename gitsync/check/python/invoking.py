@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -19,6 +20,7 @@ from gitsync.check.python.values import (
     DictObj,
     FunctionObj,
     ListObj,
+    Namespace,
     Opaque,
     Ref,
     Scope,
@@ -46,7 +48,8 @@ def call_function(
         bound = bind_arguments(m, frame, obj, args, keywords, node, rest, kwrest)
         del bound
         extra = args if rest is None else [*args, rest]
-        return Coroutine(ref, tuple(extra), tuple(keywords.items()))
+        cell = m.new(Namespace()).oid if obj.is_generator else 0
+        return Coroutine(ref, tuple(extra), tuple(keywords.items()), cell)
     return run_function(m, frame, ref, obj, args, keywords, node, rest, kwrest)[0]
 
 
@@ -60,8 +63,12 @@ def run_function(
     node: ast.AST,
     rest: Value | None = None,
     kwrest: Value | None = None,
+    at_yield: Callable[[Value], Value] | None = None,
 ) -> tuple[Value, list[Value]]:
-    """Execute a function's body; its result and what it yielded."""
+    """Execute a function's body; its result and what it yielded.
+
+    With `at_yield`, that is called where the body yields, and nothing is gathered.
+    """
     me = id(obj.node)
     again = [size for node_id, size in m.calling if node_id == me]
     wandering = len(again) >= SAME_FUNCTION and len(m.state.path) > again[0]
@@ -102,6 +109,7 @@ def run_function(
         class_ref=class_ref or frame_class(m, obj),
         lazy_annotations=bool(module.values.get("\0lazy")),
         yields=yields.oid if yields is not None else None,
+        at_yield=at_yield,
     )
     at = m.at
     m.depth += 1
@@ -255,15 +263,3 @@ def run_coroutine(m: Machine, frame: Frame, value: Coroutine, node: ast.AST) -> 
     if not isinstance(obj, FunctionObj) or not isinstance(function, Ref) or obj.is_generator:
         return Opaque()
     return run_function(m, frame, function, obj, list(value.args), dict(value.keywords), node)[0]
-
-
-def run_generator(
-    m: Machine, frame: Frame, value: Coroutine, node: ast.AST
-) -> tuple[list[Value], Value | None]:
-    """What a generator gives."""
-    function = value.function
-    obj = m.obj(function) if isinstance(function, Ref) else None
-    if not isinstance(obj, FunctionObj) or not isinstance(function, Ref) or not obj.is_generator:
-        return [], Opaque()
-    _, given = run_function(m, frame, function, obj, list(value.args), dict(value.keywords), node)
-    return given, None

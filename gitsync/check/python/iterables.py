@@ -8,11 +8,11 @@ from typing import cast
 from gitsync.check.python import (
     calls,
     classes,
-    comprehensions,
     containers,
     expressions,
-    invoking,
-    reach,
+    generators,
+    operators,
+    protocols,
     subscripts,
 )
 from gitsync.check.python.machine import Machine, Rule
@@ -43,6 +43,8 @@ def _sequence(kind: str) -> Rule:
         if kind == "tuple" and rest is None:
             return TupleValue(tuple(items))
         if kind in ("set", "frozenset"):
+            for item in items:
+                containers.require_hashable(m, frame, item, node)
             return containers.new_set(m, items, rest, kind)
         return m.list_of(items, kind, rest)
 
@@ -76,6 +78,19 @@ def _dict(
     return m.new(obj)
 
 
+def _from_keys(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    obj = DictObj({})
+    items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
+    value = args[1] if len(args) > 1 else NONE
+    for item in items:
+        containers.put(m, frame, obj, item, value, node)
+    if rest is not None:
+        obj.rest = containers.blurred(m, frame, [value], node)
+    return m.new(obj)
+
+
 def _defaultdict(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -88,12 +103,15 @@ def _defaultdict(
 def _map(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    if len(args) != 2:
-        return Opaque()
-    items, rest = expressions.items_of(m, frame, args[1], node)
-    out = [calls.call(m, frame, args[0], [i], {}, node) for i in items]
-    more = None if rest is None else calls.call(m, frame, args[0], [rest], {}, node)
-    return m.list_of(out, "iterator", more)
+    if len(args) < 2:
+        raise m.error(frame, node, "TypeError", "map() needs a function and an iterable")
+    columns = _columns(m, frame, args[1:], node)
+    rows = zip(*(c[0] for c in columns), strict=False)
+    out = [calls.call(m, frame, args[0], list(row), {}, node) for row in rows]
+    if all(rest is None for _, rest in columns):
+        return m.list_of(out, "iterator")
+    some = [containers.blurred(m, frame, [*i, *([r] if r else [])], node) for i, r in columns]
+    return m.list_of(out, "iterator", calls.call(m, frame, args[0], some, {}, node))
 
 
 def _filter(
@@ -110,10 +128,36 @@ def _filter(
     return m.list_of(out, "iterator", rest)
 
 
+def _columns(
+    m: Machine, frame: Frame, args: list[Value], node: ast.AST
+) -> list[tuple[list[Value], Value | None]]:
+    """The items of several iterables; generators are asked for no more than the others have."""
+    columns: list[tuple[list[Value], Value | None]] = [([], None)] * len(args)
+    waiting: list[int] = []
+    for at, value in enumerate(args):
+        if isinstance(value, Coroutine) and len(args) > 1:
+            waiting.append(at)
+        else:
+            columns[at] = expressions.items_of(m, frame, value, node)
+    for at in waiting:
+        ends = [
+            len(items) + (other > at)
+            for other, (items, rest) in enumerate(columns)
+            if rest is None and other not in waiting
+        ]
+        limit = min(ends) if ends else None
+        columns[at] = generators.collect(m, frame, args[at], node, limit=limit)
+    return columns
+
+
 def _zip(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    columns = [expressions.items_of(m, frame, a, node) for a in args]
+    columns = _columns(m, frame, args, node)
+    strict = keywords.get("strict", FALSE)
+    lengths = {len(items) for items, rest in columns if rest is None}
+    if expressions.known_truth(m, frame, strict, node) and len(lengths) > 1:
+        raise m.error(frame, node, "ValueError", "zip() is given iterables of different lengths")
     if any(rest is not None for _, rest in columns):
         everything = [v for items, rest in columns for v in (*items, *((rest,) if rest else ()))]
         blurred = containers.blurred(m, frame, everything, node)
@@ -163,6 +207,18 @@ def _sorted(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
+    return ordered(m, frame, items, keywords, node, rest)
+
+
+def ordered(
+    m: Machine,
+    frame: Frame,
+    items: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    rest: Value | None = None,
+) -> Value:
+    """A new list of the items in the order of their keys."""
     key = keywords.get("key")
     if rest is None and len(items) < 2:
         if key is not None and key != NONE and items:
@@ -172,12 +228,13 @@ def _sorted(
         keys = items
         if key is not None and key != NONE:
             keys = [calls.call(m, frame, key, [i], {}, node) for i in items]
-        if all(isinstance(k, Const) for k in keys):
-            pairs = list(zip(keys, items, strict=True))
+        known = [operators.plain(k) for k in keys]
+        if all(k is not None for k in known):
+            pairs = list(zip([k[0] for k in known if k is not None], items, strict=True))
             backwards = expressions.known_truth(m, frame, keywords.get("reverse", FALSE), node)
             if backwards is not None:
                 try:
-                    pairs.sort(key=lambda p: p[0].value, reverse=backwards)  # type: ignore[attr-defined]
+                    pairs.sort(key=lambda p: p[0], reverse=backwards)
                     return m.list_of([i for _, i in pairs])
                 except TypeError:
                     raise m.error(frame, node, "TypeError", "the items cannot be ordered") from None
@@ -207,23 +264,12 @@ def _next(
             method = classes.class_attribute(m, obj.cls, "__next__")
             if method is not None:
                 return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
-    if isinstance(value, Coroutine):
-        items, rest = invoking.run_generator(m, frame, value, node)
-        if len(items) == 1 or (items and not reach.touches(m.state, value)):
-            return items[0]
-        if not items and rest is None and default is not None:
-            return default
-        return m.unknown(frame, node, "a generator is advanced by hand")
-    if isinstance(value, Lazy):
-        is_fresh = isinstance(node, ast.Call) and isinstance(node.args[0], ast.GeneratorExp)
-        if not is_fresh:
-            return m.unknown(frame, node, "a generator is advanced by hand")
-        first = comprehensions.first_of(m, value, node)
-        if first is None and default is None:
-            raise m.error(frame, node, "StopIteration", "the generator gives nothing")
-        return first or default or NONE
+    if isinstance(value, Coroutine | Lazy):
+        return m.concrete(generators.advance(m, frame, value, node, default=default))
     if isinstance(value, Unknown):
         return value
+    if protocols.lacks(m, value, "__next__"):
+        raise m.error(frame, node, "TypeError", "this value is no iterator")
     return Opaque()
 
 
@@ -231,7 +277,7 @@ def _iter(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     value = args[0] if args else NONE
-    if isinstance(value, Coroutine) or len(args) != 1:
+    if isinstance(value, Coroutine | Lazy) or len(args) != 1:
         return value
     items, rest = expressions.items_of(m, frame, value, node)
     return m.list_of(items, "iterator", rest)
@@ -241,6 +287,9 @@ def _any_all(wanted: bool) -> Rule:
     def test(
         m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
     ) -> Value:
+        decided = generators.search(m, frame, args[0], node, wanted) if args else None
+        if decided is not None:
+            return decided
         items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
         for item in items:
             if expressions.is_true(m, frame, item, node) is wanted:
@@ -259,6 +308,7 @@ RULES: dict[str, Rule] = {
     "builtins.frozenset": _sequence("frozenset"),
     "collections.deque": _sequence("list"),
     "builtins.dict": _dict,
+    "builtins.dict.fromkeys": _from_keys,
     "collections.OrderedDict": _dict,
     "types.MappingProxyType": _dict,
     "builtins.mappingproxy": _dict,

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import functools
+import inspect
 
 from gitsync.check.python import (
     builtin_functions,
     calls,
     dynamic,
+    import_tools,
     iterables,
+    iterator_tools,
+    numbers,
     reach,
+    reading,
     standard,
 )
-from gitsync.check.python.facts import CREATE_SERVER
+from gitsync.check.python.facts import CREATE_SERVER, HARBOR_BACKEND
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
@@ -37,6 +44,7 @@ from gitsync.check.python.worlds import Frame
 # Results are Unknown although no argument shows it: these can bring in anything.
 _DYNAMIC = (
     "importlib.",
+    "_frozen_importlib",
     "runpy.",
     "pkgutil.",
     "imp.",
@@ -163,7 +171,26 @@ def notice(
         policy.notice(m, frame, path, args, keywords, node)
 
 
+_TABLES = (
+    builtin_functions.RULES,
+    iterables.RULES,
+    standard.RULES,
+    numbers.RULES,
+    iterator_tools.RULES,
+    import_tools.RULES,
+)
+
+
 # -- the dispatcher --------------------------------------------------------------------------
+
+
+@functools.cache
+def _form(name: str) -> inspect.Signature | None:
+    """The parameters of a built-in function, where Python tells them."""
+    try:
+        return inspect.signature(getattr(builtins, name))
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def call_external(
@@ -177,12 +204,25 @@ def call_external(
 ) -> Value:
     """Call something of builtins, the standard library or the SDK."""
     path = function.path
+    if path.startswith("builtins.") and function.kind == "f" and unknown is None:
+        form = _form(path.partition(".")[2])
+        if form is not None:
+            try:
+                form.bind(*args, **keywords)
+            except TypeError as error:
+                raise m.error(frame, node, "TypeError", str(error)) from None
     rule = next(
-        (t[path] for t in (builtin_functions.RULES, iterables.RULES, standard.RULES) if path in t),
+        (t[path] for t in _TABLES if path in t),
         None,
     )
     if rule is not None and unknown is None:
         return rule(m, frame, args, keywords, node)
+    if path in m.facts.signatures and path != HARBOR_BACKEND and unknown is None:
+        known = m.facts.signatures[path]
+        if args or known[0] not in keywords or not set(keywords) <= set(known):
+            raise m.error(
+                frame, node, "TypeError", f"the arguments do not fit {path.rpartition('.')[2]}"
+            )
     if path in dynamic.FRAME_CALLS:
         return dynamic.FRAME_CALLS[path](m, frame, args, keywords, node)
     if path in _IDENTITY and len(args) >= 1 and path not in _WITH_ARGUMENTS:
@@ -224,6 +264,9 @@ def call_external(
         if path.startswith("importlib.") and _harmless_importlib(path):
             return Opaque(f"{path}()")
         return m.unknown(frame, node, f"{path} can bring in anything")
+    if path in ("builtins.open", "_io.open") and unknown is None:
+        reading.opened(m, frame, args, keywords, node)
+    reading.notice_call(m, path, third=False)
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):
         return Opaque(f"{path}()")

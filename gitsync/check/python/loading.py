@@ -24,8 +24,6 @@ from gitsync.check.python.values import (
     Value,
 )
 from gitsync.check.python.worlds import (
-    PATH_OF,
-    REGISTRY,
     SYS_MODULES,
     Frame,
     Kind,
@@ -75,7 +73,7 @@ class Loader(Finder):
             if oid < 0:
                 oid = m.next_oid
                 m.next_oid += 1
-            m.state.add(oid, self._module(name, target, None))
+            m.state.add(oid, self.make_module(name, target, None))
             m.store(SYS_MODULES, name, Ref(oid))
             done += self.execute(m.state, Ref(oid), target)
         return m.join(done), oid
@@ -84,13 +82,14 @@ class Loader(Finder):
         m = self.m
         m.state = state
         init = self._file(f"{folder}/__init__.py" if folder else "__init__.py")
-        ref = m.new(self._module(name, init, (folder,)))
+        ref = m.new(self.make_module(name, init, (folder,)))
         m.store(SYS_MODULES, name, ref)
         return self.execute(state, ref, init) if init is not None else [Outcome(state)]
 
-    def _module(
+    def make_module(
         self, name: str, path: str | None, package_paths: tuple[str, ...] | None
     ) -> ModuleObj:
+        """A module that has not been executed yet."""
         shown = name
         if name == self.private:
             shown = "__init__"
@@ -108,9 +107,11 @@ class Loader(Finder):
         }
         if path is not None:
             module.values["__file__"] = Const(f"{ROOT}/{path}")
+        elif package_paths is not None:
+            module.values["__file__"] = NONE  # a namespace package has none
         if package_paths is not None:
-            paths: Value = Opaque(f"{PATH_OF}{name}")
-            module.values["__path__"] = paths
+            places: list[Value] = [Const(f"{ROOT}/{p}" if p else ROOT) for p in package_paths]
+            module.values["__path__"] = self.m.list_of(places)
         return module
 
     def execute(self, state: State, ref: Ref, path: str) -> list[Outcome]:
@@ -253,14 +254,13 @@ class Loader(Finder):
             if optional:
                 return [(state, None)]  # type: ignore[list-item]
             return [(state, self._not_found(frame, name, node))]
-        registry = state.heap.get(REGISTRY)
-        is_extended = isinstance(registry, Namespace) and f"{PATH_OF}{obj.name}" in registry.values
-        if is_extended or obj.values.get("__path__") != Opaque(f"{PATH_OF}{obj.name}"):
+        folders = self.folders_of(parent)
+        if folders is None:
             doubt = Unknown(m.place(frame, node), "the package changes its __path__")
             m.state = state
             m.taint(cast(Ref, parent).oid, doubt)
             return [(m.state, doubt)]
-        found = self._search(obj.package_paths, child)
+        found = self.search(folders, child)
         if found is None:
             if optional:
                 return [(state, None)]  # type: ignore[list-item]
@@ -274,7 +274,7 @@ class Loader(Finder):
         if name in self.facts.compiled or name in state.loaded or name in ("sys", "builtins"):
             return self._load_external(frame, state, name, node)
         folders, doubt = self._search_path()
-        found = self._search(tuple(folders), name)
+        found = self.search(tuple(folders), name)
         known = name in self.facts.stdlib or name == "osmosis_ai" or name in self.facts.dependencies
         taken = name in self.facts.stdlib or name == "osmosis_ai" or name in self.installed
         if found is not None and found[2] == "namespace" and taken:
@@ -348,7 +348,7 @@ class Loader(Finder):
         m.state = state
         if kind == "binary":
             return [(state, Unknown(m.place(frame, node), f"{name} is no readable source file"))]
-        module = self._module(name, path or None, folders)
+        module = self.make_module(name, path or None, folders)
         ref = m.new(module)
         m.store(SYS_MODULES, name, ref)
         if kind == "namespace":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 
 from gitsync.check.python import (
     expressions,
+    generators,
     reach,
     statements,
     targets,
@@ -14,6 +16,7 @@ from gitsync.check.python import (
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State, covered, merge
 from gitsync.check.python.values import (
+    Coroutine,
     Opaque,
     Unknown,
     Value,
@@ -74,13 +77,21 @@ def for_statement(
     out: list[Outcome] = []
     exits: list[Outcome] = []
 
-    def start() -> tuple[list[Value], Value | None]:
+    def start() -> tuple[list[Value], Value | None] | Coroutine:
         value = expressions.evaluate(m, frame, node.iter)
+        if isinstance(value, Coroutine) and generators.can_follow(m, value):
+            return value
         return expressions.items_of(m, frame, value, node.iter)
 
     for after, found in m.branches(state, start):
         if isinstance(found, Raised):
             out.append(Outcome(after, Kind.RAISE, raised=found))
+            continue
+        if isinstance(found, Coroutine):
+            for result in _over_generator(m, frame, after, node, found):
+                (exits if result.kind is Kind.NORMAL else out).append(
+                    Outcome(result.state) if result.kind is Kind.BREAK else result
+                )
             continue
         items, rest = found
         live = [Outcome(after)]
@@ -108,6 +119,25 @@ def for_statement(
     for result in m.join(exits):
         out += statements.block(m, frame, result.state, node.orelse)
     return m.join(out)
+
+
+def _over_generator(
+    m: Machine, frame: Frame, state: State, node: ast.For | ast.AsyncFor, value: Coroutine
+) -> list[Outcome]:
+    """The passes run where the generator yields; `BREAK` stands for a loop that was left."""
+
+    def one_pass(item: Value) -> Outcome:
+        before = m.state
+
+        def run() -> list[Outcome]:
+            out: list[Outcome] = []
+            again = _one_pass(m, frame, [Outcome(before)], node, item, out)
+            out = [replace(o, kind=Kind.BREAK) if o.kind is Kind.NORMAL else o for o in out]
+            return m.join([*out, *again])
+
+        return m.pick_outcome(run, m.place(frame, node))
+
+    return generators.run_inside(m, frame, state, value, node.iter, one_pass, is_loop=True)
 
 
 def _until_settled(

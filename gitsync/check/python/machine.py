@@ -147,7 +147,7 @@ class Machine(Worlds):
 
     def error(self, frame: Frame, node: ast.AST, kind: str, reason: str) -> Raised:
         """A built-in exception that is certainly raised here."""
-        value = self.new(InstanceObj(Ext(f"builtins.{kind}", "c"), (Const(reason),)))
+        value = self.new(InstanceObj(Ext(f"builtins.{kind}", "c")))
         return Raised(value, self.at_or(frame, node), reason)
 
     def at_or(self, frame: Frame, node: ast.AST) -> Place:

@@ -11,8 +11,11 @@ from gitsync.check.python import (
     class_methods,
     comparing,
     containers,
+    definitions,
     expressions,
-    invoking,
+    generators,
+    iterables,
+    reading,
     subscripts,
 )
 from gitsync.check.python.machine import Machine
@@ -23,7 +26,9 @@ from gitsync.check.python.values import (
     Coroutine,
     DictObj,
     InstanceObj,
+    Lazy,
     ListObj,
+    Managed,
     Method,
     Names,
     Opaque,
@@ -99,9 +104,13 @@ def call_method(
     if isinstance(owner, Super):
         return class_methods.super_method(m, frame, owner, name, args, keywords, node)
     if isinstance(owner, TupleValue):
+        if name in ("index", "count") and args:
+            return _found_at(m, frame, list(owner.items), name, args[0], node)
         return Opaque()
-    if isinstance(owner, Coroutine):
-        return _generator_method(m, frame, owner, name, node)
+    if isinstance(owner, Coroutine | Lazy):
+        return generators.method(m, frame, owner, name, args, node)
+    if isinstance(owner, Managed) and name in ("__enter__", "__aenter__"):
+        return definitions.entered_value(m, frame, owner, node)
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, ListObj):
@@ -145,8 +154,10 @@ def _text_method(
         ):
             try:
                 return Const(value.format(*plain, **named))
-            except (IndexError, KeyError, ValueError):
-                return Opaque("str()")
+            except (IndexError, KeyError, ValueError) as error:
+                raise m.error(
+                    frame, node, type(error).__name__, "the text cannot be formatted"
+                ) from None
         return Opaque("str()")
     raw = [a.value if isinstance(a, Const) else a for a in args]
     flat = [
@@ -160,7 +171,10 @@ def _text_method(
             return Opaque()
         try:
             result = getattr(value, name)(*flat)
-        except (TypeError, ValueError, LookupError, OverflowError):
+        except (TypeError, ValueError, LookupError) as error:
+            kind = type(error).__name__
+            raise m.error(frame, node, kind, f"{name}() does not work here") from None
+        except OverflowError:
             return Opaque()
         if isinstance(result, list):
             return m.list_of([Const(r) for r in result])
@@ -186,6 +200,7 @@ def _path_method(
         return PathValue(posixpath.splitext(text)[0] + first)
     if name in ("as_posix", "__str__", "__fspath__"):
         return Const(text)
+    reading.notice_method(m, frame, owner, name, args, node)
     m.may_raise(m.place(frame, node))
     return Opaque(f"pathlib.Path().{name}()")
 
@@ -258,6 +273,23 @@ def _view(m: Machine, items: dict[Value, Value], rest: Value | None, name: str) 
     return m.list_of(pairs, "list", None if rest is None else TupleValue((Opaque(), rest)))
 
 
+def _found_at(
+    m: Machine, frame: Frame, items: list[Value], name: str, wanted: Value, node: ast.AST
+) -> Value:
+    """`index` and `count` of a list or tuple."""
+    hits = 0
+    for at, item in enumerate(items):
+        same = containers.equal(m, item, wanted)
+        if same is None:
+            return Opaque("int()")
+        if same and name == "index":
+            return Const(at)
+        hits += same
+    if name == "index":
+        raise m.error(frame, node, "ValueError", "there is no such item")
+    return Const(hits)
+
+
 def _list_method(
     m: Machine,
     frame: Frame,
@@ -271,6 +303,8 @@ def _list_method(
     if name in ("copy", "__iter__", "__enter__"):
         kind = "iterator" if name == "__iter__" else obj.kind
         return m.list_of(list(obj.items), kind, obj.rest)
+    if name in ("index", "count") and obj.rest is None and len(args) == 1:
+        return _found_at(m, frame, obj.items, name, args[0], node)
     if name in ("index", "count", "__len__", "__contains__", "isdisjoint", "issubset"):
         return Opaque("int()")
     if name in ("union", "difference", "intersection") and obj.rest is None:
@@ -355,14 +389,10 @@ def _list_method(
         changed.items.reverse()
         return NONE
     if name == "sort" and obj.rest is None:
-        if all(isinstance(i, Const) for i in changed.items) and not keywords:
-            try:
-                changed.items.sort(key=lambda c: c.value)  # type: ignore[attr-defined]
-                return NONE
-            except TypeError:
-                raise m.error(frame, node, "TypeError", "the items cannot be ordered") from None
-        if len(changed.items) < 2:
-            return NONE
+        made = m.obj(cast(Ref, iterables.ordered(m, frame, list(obj.items), keywords, node)))
+        changed = cast(ListObj, m.state.change(owner.oid))
+        changed.items, changed.rest = list(made.items), made.rest  # type: ignore[attr-defined]
+        return NONE
     known = [*changed.items, *args, *([changed.rest] if changed.rest is not None else [])]
     changed.rest = containers.blurred(m, frame, known, node)
     changed.items = []
@@ -382,7 +412,9 @@ def _dict_method(
     key = args[0] if args else NONE
     default = args[1] if len(args) > 1 else NONE
     if name in ("get", "pop", "setdefault"):
+        containers.require_hashable(m, frame, key, node)
         if containers.hashable(m, key):
+            key = containers.same_key(obj.items, key)
             found = obj.items.get(key)
             if found is None and obj.rest is None:
                 if name == "setdefault":
@@ -430,15 +462,3 @@ def _dict_method(
         last = list(changed.items)[-1]
         return TupleValue((last, changed.items.pop(last)))
     return Opaque()
-
-
-def _generator_method(
-    m: Machine, frame: Frame, owner: Coroutine, name: str, node: ast.AST
-) -> Value:
-    if name in ("__next__", "send"):
-        items, _ = invoking.run_generator(m, frame, owner, node)
-        return items[0] if items else Opaque()
-    return Opaque()
-
-
-# -- classes and super() ---------------------------------------------------------------------

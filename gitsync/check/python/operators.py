@@ -14,6 +14,7 @@ from gitsync.check.python import (
     comparing,
     containers,
     expressions,
+    protocols,
     reach,
 )
 from gitsync.check.python.machine import Machine
@@ -67,14 +68,24 @@ _OPERATOR_NAMES: dict[type[ast.operator], str] = {
 }
 
 
+_ORDER: dict[type[ast.cmpop], tuple[str, str]] = {
+    ast.Lt: ("__lt__", "__gt__"),
+    ast.LtE: ("__le__", "__ge__"),
+    ast.Gt: ("__gt__", "__lt__"),
+    ast.GtE: ("__ge__", "__le__"),
+}
+
+
 def binary(
     m: Machine, frame: Frame, op: ast.operator, left: Value, right: Value, node: ast.AST
 ) -> Value:
     """A binary operation on two values."""
     if isinstance(left, Unknown):
         return left
-    if isinstance(left, Const) and isinstance(right, Const):
-        return _constants(m, frame, op, left.value, right.value, node)
+    if isinstance(left, Const):
+        known = plain(right) if isinstance(right, Const) or isinstance(op, ast.Mod) else None
+        if known is not None:
+            return _constants(m, frame, op, left.value, known[0], node)
     joined = containers.combine(m, op, left, right)
     if joined is not None:
         return joined
@@ -95,6 +106,8 @@ def binary(
             return found
     if isinstance(right, Unknown):
         return right
+    if protocols.cannot_operate(m, name, left, right):
+        raise m.error(frame, node, "TypeError", "the operands do not fit the operator")
     if reach.touches(m.state, left) or reach.touches(m.state, right):
         return m.unknown(frame, node, "the result of this operation cannot be worked out")
     m.may_raise(m.place(frame, node))
@@ -153,7 +166,8 @@ def _small(op: ast.operator, left: Any, right: Any) -> bool:
     if isinstance(op, ast.Mult):
         for text, times in ((left, right), (right, left)):
             if isinstance(text, str | bytes | tuple):
-                return isinstance(times, int) and len(text) * max(times, 0) <= MAX_CONSTANT
+                # anything else than an integer is refused by Python
+                return not isinstance(times, int) or len(text) * max(times, 0) <= MAX_CONSTANT
         return True
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return True
@@ -178,12 +192,18 @@ def compare(
         found = operator_method(m, frame, "__contains__", right, [left], node)
         if found is not None:
             inside = expressions.known_truth(m, frame, found, node)
+        elif protocols.cannot_contain(m, right, left):
+            raise m.error(frame, node, "TypeError", "this value cannot be searched")
         else:
             inside = containers.contains(m, right, left)
         return inside if inside is None or isinstance(op, ast.In) else not inside
     version = comparing.compare_version(m, op, left, right)
     if version is not None:
         return version
+    for owner, other, method in ((left, right, 0), (right, left, 1)):
+        found = operator_method(m, frame, _ORDER[type(op)][method], owner, [other], node)
+        if found is not None:
+            return expressions.known_truth(m, frame, found, node)
     a, b = plain(left), plain(right)
     if a is not None and b is not None:
         rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -196,6 +216,8 @@ def compare(
             return bool(rules[type(op)](a[0], b[0]))
         except TypeError:
             raise m.error(frame, node, "TypeError", "the values cannot be ordered") from None
+    if version is None and protocols.cannot_order(m, left, right):
+        raise m.error(frame, node, "TypeError", "the values cannot be ordered")
     return None
 
 

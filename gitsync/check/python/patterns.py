@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import (
+    attributes,
     builtin_functions,
+    classes,
     comparing,
     containers,
     expressions,
@@ -17,6 +19,7 @@ from gitsync.check.python.values import (
     TRUE,
     Const,
     DictObj,
+    Ext,
     ListObj,
     Opaque,
     Ref,
@@ -24,7 +27,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
-from gitsync.check.python.worlds import Frame
+from gitsync.check.python.worlds import Frame, Raised
 
 
 def match(m: Machine, frame: Frame, pattern: ast.pattern, subject: Value) -> bool | None:
@@ -103,11 +106,66 @@ def _class(m: Machine, frame: Frame, pattern: ast.MatchClass, subject: Value) ->
     if answer == FALSE:
         return False
     certain = answer == TRUE and not pattern.patterns and not pattern.kwd_patterns
-    if answer == TRUE and len(pattern.patterns) == 1 and isinstance(subject, Const):
-        return match(m, frame, pattern.patterns[0], subject)
+    if answer == TRUE and len(pattern.patterns) == 1 and isinstance(kind, Ext):
+        if kind.path in _WHOLE and not pattern.kwd_patterns:
+            return match(m, frame, pattern.patterns[0], subject)
+    elif answer == TRUE and isinstance(kind, Ref):
+        found = _attributes(m, frame, pattern, subject, kind)
+        if found is not None:
+            answers: list[bool | None] = []
+            for part, value in found:
+                answers.append(match(m, frame, part, value) if value is not None else False)
+                if answers[-1] is False:
+                    return False
+            return None if None in answers else True
     for part in (*pattern.patterns, *pattern.kwd_patterns):
         _bind_all(m, frame, part, _part(m, frame, subject))
     return True if certain else None
+
+
+# Built-in classes whose single positional pattern stands for the whole subject.
+_WHOLE = frozenset(
+    f"builtins.{name}"
+    for name in (
+        "bool",
+        "bytearray",
+        "bytes",
+        "dict",
+        "float",
+        "frozenset",
+        "int",
+        "list",
+        "set",
+        "str",
+        "tuple",
+    )
+)
+
+
+def _attributes(
+    m: Machine, frame: Frame, pattern: ast.MatchClass, subject: Value, kind: Value
+) -> list[tuple[ast.pattern, Value | None]] | None:
+    """Sub-patterns with the attributes they are about; None if those are not known."""
+    names: list[str] = []
+    if pattern.patterns:
+        listed = classes.class_attribute(m, kind, "__match_args__")
+        if not isinstance(listed, TupleValue):
+            return None
+        names = [i.value for i in listed.items if isinstance(i, Const)]
+        if len(names) != len(listed.items) or len(names) < len(pattern.patterns):
+            return None
+    parts = [*zip(names, pattern.patterns, strict=False)]
+    parts += zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
+    out: list[tuple[ast.pattern, Value | None]] = []
+    for name, part in parts:
+        try:
+            out.append((part, m.concrete(attributes.get(m, frame, subject, name, pattern))))
+        except Raised as raised:
+            wanted = Ext("builtins.AttributeError", "c")
+            if classes.exception_matches(m, raised.value, wanted) is not True:
+                raise
+            out.append((part, None))
+    return out
 
 
 def _mapping(m: Machine, frame: Frame, pattern: ast.MatchMapping, subject: Value) -> bool | None:
@@ -121,7 +179,10 @@ def _mapping(m: Machine, frame: Frame, pattern: ast.MatchMapping, subject: Value
                 return False
             answers.append(match(m, frame, part, m.concrete(found)))
         if pattern.rest is not None:
-            m.bind(frame, pattern.rest, m.new(obj.copy()))
+            left = obj.copy()
+            for key_node in pattern.keys:
+                left.items.pop(expressions.evaluate(m, frame, key_node), None)
+            m.bind(frame, pattern.rest, m.new(left))
         return False if False in answers else (None if None in answers else True)
     if isinstance(subject, Const | TupleValue):
         return False

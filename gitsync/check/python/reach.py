@@ -19,6 +19,7 @@ from gitsync.check.python.values import (
     InstanceObj,
     Lazy,
     ListObj,
+    Managed,
     ModuleObj,
     Names,
     Namespace,
@@ -95,6 +96,8 @@ def touches(state: State, value: Value, depth: int = 5) -> bool:
         return touches(state, value.function, depth - 1) or touches(state, value.owner, depth - 1)
     if isinstance(value, Wrapped):
         return touches(state, value.function, depth - 1)
+    if isinstance(value, Managed):
+        value = value.generator
     if isinstance(value, Partial | Coroutine):
         parts = (value.function, *value.args, *(v for _, v in value.keywords))
         return any(touches(state, v, depth - 1) for v in parts)
@@ -157,6 +160,18 @@ def _object_touches(state: State, value: Ref, depth: int) -> bool:
     if isinstance(obj, ModuleObj):
         return obj.taint is not None or any(_shallow(state, v) for v in obj.values.values())
     return False
+
+
+def holds(state: State, obj: InstanceObj) -> bool:
+    """True if an object was given a component, by its attributes or by a library's method."""
+    if any(touches(state, v) for v in obj.values.values()):
+        return True
+    registry = state.heap.get(REGISTRY)
+    cls = state.heap.get(obj.cls.oid) if isinstance(obj.cls, Ref) else None
+    lineage = cls.mro if isinstance(cls, ClassObj) else (obj.cls,)
+    return isinstance(registry, Namespace) and any(
+        f"carries:{part.path}()" in registry.values for part in lineage if isinstance(part, Ext)
+    )
 
 
 def _shallow(state: State, value: Value) -> bool:

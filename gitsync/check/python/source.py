@@ -97,8 +97,10 @@ class Sources:
             raise LimitHit(
                 path, f"the file is larger than {options.max_file_bytes} bytes"
             ) from None
-        text = _decode(data, path)
+        text, is_whole = _decode(data, path)
         self._count(path, text)
+        if not is_whole:
+            _parse(data, path, self._minor)  # bytes that are no text may stand in a comment
         if not text.isascii():
             self._lines[path] = re.split(r"\r\n|\r|\n", text)
         return _parse(text, path, self._minor)
@@ -156,37 +158,43 @@ _ODD = frozenset(
 )
 
 
-def _decode(data: bytes, path: str) -> str:
-    """Text as Python decodes source: byte order mark, coding cookie, else UTF-8."""
+def _decode(data: bytes, path: str) -> tuple[str, bool]:
+    """Text as Python decodes source: byte order mark, coding cookie, else UTF-8.
+
+    False beside it if it is meant as UTF-8 and is none everywhere.
+    """
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
         raise Refused("syntax-error", path, line, 1, "source code cannot contain null bytes")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
+        if str(error).startswith("invalid or missing encoding declaration"):
+            return data.decode("utf-8", "replace"), False
         raise Refused("syntax-error", path, 1, 1, str(error)) from None
     if encoding.replace("-", "_").lower() in _ODD:
         raise Refused(TOO_NEW, path, 1, 1, f"it is encoded as {encoding}")
     try:
         text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+    except UnicodeDecodeError:
+        if encoding == "utf-8":
+            return data.decode("utf-8", "replace"), False
         raise Refused(
-            "syntax-error", path, line, 1, f"the file cannot be decoded as {encoding}"
+            "syntax-error", path, 1, 1, f"the file cannot be decoded as {encoding}"
         ) from None
     except (LookupError, ValueError, TypeError, AssertionError) as error:
         raise Refused("syntax-error", path, 1, 1, f"{type(error).__name__} decoding") from None
-    return text
+    return text, True
 
 
 _PRIVATE = re.compile(r"(?<!\w)__(?!\w*__\b)\w")
 
 
-def _parse(text: str, path: str, minor: int) -> ast.Module:
+def _parse(text: str | bytes, path: str, minor: int) -> ast.Module:
     ours = sys.version_info.minor
-    newline = text if "\r" not in text else io.IncrementalNewlineDecoder(None, True).decode(text)
-    if isinstance(newline, bytes):
-        newline = text
+    newline = text
+    if isinstance(text, str) and "\r" in text:
+        newline = io.IncrementalNewlineDecoder(None, True).decode(text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -204,7 +212,7 @@ def _parse(text: str, path: str, minor: int) -> ast.Module:
         raise Refused("too-complex", path, 1, 1, "nested too deeply") from None
     except ValueError as error:
         raise Refused("syntax-error", path, 1, 1, printable(str(error), limit=200)) from None
-    if _PRIVATE.search(newline):
+    if isinstance(newline, str) and _PRIVATE.search(newline):
         mangle(tree)
     mistake = first_mistake(tree, minor)
     if mistake is not None:

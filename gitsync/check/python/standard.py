@@ -301,41 +301,40 @@ def _itemgetter(kind: str) -> Rule:
 def _get_item(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    if len(args) != 2:
-        return m.unknown(frame, node, "itemgetter with several items")
-    return subscripts.item(m, frame, args[1], args[0], node)
+    found = [subscripts.item(m, frame, args[-1], key, node) for key in args[:-1]]
+    return found[0] if len(found) == 1 else TupleValue(tuple(m.concrete(f) for f in found))
 
 
 def _get_attribute(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    if len(args) != 2 or not isinstance(args[0], Const):
-        return m.unknown(frame, node, "attrgetter with several names")
-    value = args[1]
-    for part in str(args[0].value).split("."):
-        value = m.concrete(attributes.get(m, frame, value, part, node))
-    return value
+    found: list[Value] = []
+    for name in args[:-1]:
+        if not isinstance(name, Const):
+            return m.unknown(frame, node, "attrgetter with a name that is not known")
+        value = args[-1]
+        for part in str(name.value).split("."):
+            value = m.concrete(attributes.get(m, frame, value, part, node))
+        found.append(value)
+    return found[0] if len(found) == 1 else TupleValue(tuple(found))
 
 
-def _max_min(
+def _method_caller(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    items = args
-    rest = None
-    if len(args) == 1:
-        items, rest = expressions.items_of(m, frame, args[0], node)
-    key = keywords.get("key", NONE)
-    if rest is None and key != NONE:
-        for item in items:
-            calls.call(m, frame, key, [item], {}, node)
-    if rest is None and len(items) == 1:
-        return items[0]
-    if rest is None and not items and "default" not in keywords:
-        raise m.error(frame, node, "ValueError", "max() or min() is given nothing")
-    if "default" in keywords:
-        items = [*items, keywords["default"]]
-    values = [*items, *([rest] if rest is not None else [])]
-    return subscripts.pick_any(m, frame, values, node)
+    if not args or not isinstance(args[0], Const):
+        return m.unknown(frame, node, "methodcaller with a name that is not known")
+    return Partial(
+        Ext("gitsync.method", "f"), (args[0], TupleValue(tuple(args[1:]))), tuple(keywords.items())
+    )
+
+
+def _call_method(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    name, given, owner = args[0], args[1], args[2]
+    method = attributes.get(m, frame, owner, str(cast(Const, name).value), node)
+    return calls.call(m, frame, method, list(cast(TupleValue, given).items), keywords, node)
 
 
 def _object(
@@ -384,8 +383,6 @@ def _module_type(
 
 
 RULES: dict[str, Rule] = {
-    "builtins.max": _max_min,
-    "builtins.min": _max_min,
     "builtins.object": _object,
     "builtins.object.__new__": _object_new,
     "builtins.type.__new__": _type_new,
@@ -429,6 +426,8 @@ RULES: dict[str, Rule] = {
     "asyncio.runners.run": _run_async,
     "operator.itemgetter": _itemgetter("item"),
     "operator.attrgetter": _itemgetter("attribute"),
+    "operator.methodcaller": _method_caller,
+    "gitsync.method": _call_method,
     "gitsync.item": _get_item,
     "gitsync.attribute": _get_attribute,
 }

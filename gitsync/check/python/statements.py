@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 from gitsync.check.python import (
+    calls,
     classes,
+    contexts,
     definitions,
     expressions,
     loops,
@@ -22,8 +24,11 @@ from gitsync.check.python.scopes import simple
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     NONE,
+    Const,
+    InstanceObj,
     Opaque,
     Ref,
+    TupleValue,
     Value,
 )
 from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
@@ -152,8 +157,16 @@ def _raise(m: Machine, frame: Frame, node: ast.Raise) -> None:
             )
         raise m.error(frame, node, "RuntimeError", "there is no active exception to raise again")
     value = expressions.evaluate(m, frame, node.exc)
+    if isinstance(value, Const | TupleValue):
+        raise m.error(frame, node, "TypeError", "only exceptions can be raised")
+    if classes.is_class(m, value):
+        value = m.concrete(calls.call(m, frame, value, [], {}, node))
     if node.cause is not None:
-        expressions.evaluate(m, frame, node.cause)
+        cause = expressions.evaluate(m, frame, node.cause)
+        if classes.is_class(m, cause):
+            cause = m.concrete(calls.call(m, frame, cause, [], {}, node))
+        if isinstance(value, Ref) and isinstance(m.obj(value), InstanceObj):
+            m.store(value.oid, "__cause__", cause)
     raise Raised(value, place, "the module raises an exception here", implicit=implicit)
 
 
@@ -243,7 +256,12 @@ def _handle(
             def test(handler: ast.ExceptHandler = handler) -> bool | None:
                 if handler.type is None:
                     return True
+                m.at = m.place(frame, handler)
                 kind = expressions.evaluate(m, frame, handler.type)
+                if not classes.can_be_caught(m, kind):
+                    raise m.error(
+                        frame, handler, "TypeError", "only exception classes can be caught"
+                    )
                 if isinstance(node, ast.TryStar) and classes.is_group(m, raised.value):
                     return None  # its parts are matched one by one
                 return classes.exception_matches(m, raised.value, kind)
@@ -292,85 +310,6 @@ def _run_handler(
                 raised=Raised(again.value, again.place, again.reason, implicit=True),
             )
         out.append(result)
-    return out
-
-
-def _with(m: Machine, frame: Frame, state: State, node: ast.With | ast.AsyncWith) -> list[Outcome]:
-    return _with_items(m, frame, state, node, 0)
-
-
-def _with_items(
-    m: Machine, frame: Frame, state: State, node: ast.With | ast.AsyncWith, at: int
-) -> list[Outcome]:
-    if at == len(node.items):
-        return block(m, frame, state, node.body)
-    item = node.items[at]
-    out: list[Outcome] = []
-    good, bad = each(
-        m, frame, state, lambda: definitions.enter_context(m, frame, item.context_expr)
-    )
-    out += bad
-    for world, manager in good:
-        suppressed = classes.suppressed_exceptions(manager)
-
-        def bind(manager: Value = manager) -> Value:
-            value = definitions.entered_value(m, frame, manager, item.context_expr)
-            if item.optional_vars is not None:
-                targets.assign(m, frame, item.optional_vars, value)
-            return NONE
-
-        entered, failed = each(m, frame, world, bind)
-        out += failed
-        for inside, _ in entered:
-            m.guards += suppressed is not None
-            try:
-                results = _with_items(m, frame, inside, node, at + 1)
-            finally:
-                m.guards -= suppressed is not None
-            for result in results:
-                out += _leave(m, frame, result, manager, suppressed, item.context_expr)
-    return m.join(out)
-
-
-def _leave(
-    m: Machine,
-    frame: Frame,
-    result: Outcome,
-    manager: Value,
-    suppressed: tuple[Value, ...] | None,
-    node: ast.expr,
-) -> list[Outcome]:
-    if suppressed is not None:
-        if result.raised is None:
-            return [result]
-        m.state = result.state
-        answers = [classes.exception_matches(m, result.raised.value, s) for s in suppressed]
-        if True in answers:
-            return [Outcome(result.state)]
-        if None in answers:
-            return [Outcome(result.state.fork()), result]
-        return [result]
-    if isinstance(manager, Opaque) and manager.third and result.raised is not None:
-        other = result.state.fork()  # a manager may swallow the exception
-        place = m.place(frame, node)
-        other.path = (*other.path, (place, 0, "the context manager"))
-        result.state.path = (*result.state.path, (place, 1, "the context manager"))
-        return [Outcome(other), result]
-    if not isinstance(manager, Ref):
-        return [result]
-    raised = result.raised
-    out: list[Outcome] = []
-
-    def leave() -> bool:
-        return definitions.leave_context(m, frame, manager, raised, node)
-
-    for after, answer in m.branches(result.state, leave):
-        if isinstance(answer, Raised):
-            out.append(Outcome(after, Kind.RAISE, raised=answer))
-        elif raised is not None and answer:
-            out.append(Outcome(after))
-        else:
-            out.append(replace(result, state=after))
     return out
 
 
@@ -433,8 +372,8 @@ _COMPOUND: dict[type[ast.stmt], Callable[[Machine, Frame, State, Any], list[Outc
     ast.AsyncFor: _loop,
     ast.Try: _try,
     ast.TryStar: _try,
-    ast.With: _with,
-    ast.AsyncWith: _with,
+    ast.With: contexts.with_statement,
+    ast.AsyncWith: contexts.with_statement,
     ast.Match: _match,
     ast.Import: _import,
     ast.ImportFrom: _import,

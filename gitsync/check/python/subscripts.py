@@ -10,10 +10,12 @@ from gitsync.check.python import (
     classes,
     containers,
     expressions,
+    protocols,
     reach,
 )
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
+    NONE,
     Alias,
     ClassObj,
     Const,
@@ -59,11 +61,21 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
         if isinstance(obj, ClassObj):
             return _of_class(m, frame, owner, obj, key, node)
         if isinstance(obj, InstanceObj):
+            held = obj.values.get("\0tuple")
+            if isinstance(held, TupleValue):
+                return item(m, frame, held, key, node)
             method = classes.class_attribute(m, obj.cls, "__getitem__")
             if method is not None:
                 return calls.call(m, frame, calls.bind(m, method, owner), [key], {}, node)
-            if any(reach.touches(m.state, v) for v in obj.values.values()):
+            if reach.holds(m.state, obj):
                 return m.unknown(frame, node, "an object that holds a component is subscripted")
+            hook = classes.class_attribute(m, obj.cls, "__missing__")
+            if hook is not None:
+                made = calls.call(m, frame, calls.bind(m, hook, owner), [key], {}, node)
+                if reach.touches(m.state, made):
+                    return m.unknown(frame, node, "a dictionary makes its items when asked")
+            if protocols.whole_class(m, owner) is not None:
+                raise m.error(frame, node, "TypeError", "this object has no items")
             return Opaque()
         raise m.error(frame, node, "TypeError", "this value has no items")
     if isinstance(owner, Opaque):
@@ -166,8 +178,9 @@ def _of_names(m: Machine, frame: Frame, owner: Names, key: Value, node: ast.AST)
 def _of_dict(
     m: Machine, frame: Frame, owner: Ref, obj: DictObj, key: Value, node: ast.AST
 ) -> Value:
+    containers.require_hashable(m, frame, key, node)
     if containers.hashable(m, key):
-        found = obj.items.get(key)
+        found = obj.items.get(containers.same_key(obj.items, key))
         if found is not None:
             if obj.rest is not None:
                 return _pick(m, frame, [m.concrete(found), obj.rest], node)
@@ -210,15 +223,37 @@ def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: 
 
 
 def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AST) -> None:
-    """`owner[a:b] = value`: the list is not known any more."""
+    """`owner[a:b] = value`; with bounds that are not known the list is not known any more."""
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, ListObj):
-            changed = cast(ListObj, m.state.change(owner.oid))
             extra = expressions.items_of(m, frame, value, node)
+            changed = cast(ListObj, m.state.change(owner.oid))
+            bounds = _bounds(m, frame, node)
+            if bounds is not None and changed.rest is None and extra[1] is None:
+                try:
+                    changed.items[bounds] = extra[0]
+                except ValueError:
+                    raise m.error(
+                        frame, node, "ValueError", "the slice has another length"
+                    ) from None
+                return
             known = [*obj.items, *extra[0]] + [r for r in (obj.rest, extra[1]) if r is not None]
             changed.rest = containers.blurred(m, frame, known, node)
             changed.items = []
+
+
+def _bounds(m: Machine, frame: Frame, node: ast.AST) -> slice | None:
+    """The slice that a target names, if its bounds are known."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
+        return None
+    numbers: list[int | None] = []
+    for part in (node.slice.lower, node.slice.upper, node.slice.step):
+        value = NONE if part is None else expressions.evaluate(m, frame, part)
+        if not isinstance(value, Const) or not isinstance(value.value, int | None):
+            return None
+        numbers.append(value.value)
+    return slice(*numbers) if numbers[2] != 0 else None
 
 
 def set_item(
@@ -253,6 +288,8 @@ def set_item(
             method = classes.class_attribute(m, obj.cls, "__setitem__")
             if method is not None:
                 calls.call(m, frame, calls.bind(m, method, owner), [key, value], {}, node)
+            elif protocols.whole_class(m, owner) is not None:
+                raise m.error(frame, node, "TypeError", "this object has no items")
             elif reach.touches(m.state, value):
                 m.store(owner.oid, "\0items", m.unknown(frame, node, "items of an object"))
             return
@@ -290,6 +327,7 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
     obj = m.obj(owner)
     if isinstance(obj, DictObj):
         changed = cast(DictObj, m.state.change(owner.oid))
+        key = containers.same_key(changed.items, key)
         if containers.hashable(m, key):
             if key in changed.items:
                 del changed.items[key]

@@ -9,6 +9,9 @@ import __future__
 
 import ast
 
+from gitsync.check.python import pattern_rules
+from gitsync.check.python.scopes import owned
+
 Mistake = tuple[int, int, str]
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -21,7 +24,7 @@ _BLOCK_LIMIT = 20
 class _Scope:
     """Where a node stands: the nearest function-like or class scope and the blocks inside it."""
 
-    __slots__ = ("blocks", "kind", "loop", "parent", "star_except")
+    __slots__ = ("blocks", "kind", "loop", "node", "parent", "star_except")
 
     def __init__(
         self,
@@ -37,15 +40,18 @@ class _Scope:
         self.loop = loop
         self.blocks = blocks
         self.star_except = star_except
+        self.node: ast.AST | None = None  # of a function
 
     def inside(self, *, loop: bool | None = None, star: bool | None = None, add: int = 0) -> _Scope:
-        return _Scope(
+        new = _Scope(
             self.kind,
             self.parent,
             loop=self.loop if loop is None else loop,
             blocks=self.blocks + add,
             star_except=self.star_except if star is None else star,
         )
+        new.node = self.node
+        return new
 
 
 def first_mistake(tree: ast.Module, minor: int) -> Mistake | None:
@@ -66,10 +72,11 @@ def first_mistake(tree: ast.Module, minor: int) -> Mistake | None:
                 declares = True
             elif kind is ast.Yield:
                 yields = True
-        if scope.blocks > _BLOCK_LIMIT and isinstance(node, ast.stmt):
-            _add(found, node, "too many statically nested blocks")
         if kind in _OPENING:
-            stack.extend(_children(node, scope))
+            children = _children(node, scope)
+            if scope.blocks <= _BLOCK_LIMIT and any(s.blocks > _BLOCK_LIMIT for _, s in children):
+                _add(found, node, "too many statically nested blocks")
+            stack.extend(children)
             continue
         for value in node.__dict__.values():
             if type(value) is list:
@@ -111,6 +118,7 @@ def _children(node: ast.AST, scope: _Scope) -> list[tuple[ast.AST, _Scope]]:
             kind.__name__
         ]
         inner = _Scope(name, scope)
+        inner.node = node
         body = node.body if isinstance(node.body, list) else [node.body]
         inside = {id(n) for n in body}
         return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
@@ -127,7 +135,7 @@ def _children(node: ast.AST, scope: _Scope) -> list[tuple[ast.AST, _Scope]]:
         inside = {id(n) for n in node.body}
         return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
     if isinstance(node, ast.Try | ast.TryStar):
-        inner = scope.inside(add=1 + bool(node.finalbody))
+        inner = scope.inside(add=bool(node.handlers) + bool(node.finalbody))
         star = (
             scope.inside(star=True, loop=False, add=1) if isinstance(node, ast.TryStar) else inner
         )
@@ -216,23 +224,56 @@ def _async_comprehension(node: ast.AST, scope: _Scope, found: list[Mistake]) -> 
 def _import_from(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
     if not isinstance(node, ast.ImportFrom):
         return
-    if any(a.name == "*" for a in node.names) and scope.kind != "module":
-        _add(found, node, "import * only allowed at module level")
+    for alias in node.names:
+        if alias.name == "*" and scope.kind != "module":
+            _add(found, alias, "import * only allowed at module level")
 
 
 def _function(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         return
     args = node.args
-    names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
-    names += [a.arg for a in (args.vararg, args.kwarg) if a is not None]
+    parameters = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+    parameters += [a for a in (args.vararg, args.kwarg) if a is not None]
     seen: set[str] = set()
-    for name in names:
+    for parameter in parameters:
+        name = parameter.arg
         if name in seen:
-            _add(found, node, f"duplicate argument '{name}' in function definition")
+            _add(found, parameter, f"duplicate argument '{name}' in function definition")
         if name == "__debug__":
             _add(found, node, "cannot assign to __debug__")
         seen.add(name)
+    _type_parameters(node, scope, found)
+
+
+def _type_parameters(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    seen: set[str] = set()
+    for parameter in getattr(node, "type_params", ()):
+        if parameter.name in seen:
+            _add(found, parameter, f"duplicate type parameter '{parameter.name}'")
+        seen.add(parameter.name)
+
+
+def _keywords(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    """A call or a class statement that gives a keyword twice."""
+    seen: set[str] = set()
+    for keyword in getattr(node, "keywords", ()):
+        if keyword.arg is not None and keyword.arg in seen:
+            _add(found, keyword, f"keyword argument repeated: {keyword.arg}")
+        seen.add(keyword.arg or "")
+    _type_parameters(node, scope, found)
+
+
+def _nonlocal(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    """A `nonlocal` name must be bound in a function around this one."""
+    for name in getattr(node, "names", ()):
+        at = scope.parent
+        while at is not None:
+            if at.node is not None and name in owned(at.node).names:
+                break
+            at = at.parent
+        if at is None and scope.kind != "module" and name != "__class__":
+            _add(found, node, f"no binding for nonlocal '{name}' found")
 
 
 def _own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
@@ -260,6 +301,7 @@ def _declarations(
 ) -> None:
     """`global` and `nonlocal` after use, of parameters, or where they cannot stand."""
     used: set[str] = set()
+    declared: dict[str, tuple[str, ast.AST]] = {}
     nodes = _own_nodes(body)
     if not any(isinstance(n, ast.Global | ast.Nonlocal) for n in nodes):
         return
@@ -273,6 +315,13 @@ def _declarations(
                     _add(found, node, f"name '{name}' is used prior to {word} declaration")
                 elif module and word == "nonlocal":
                     _add(found, node, "nonlocal declaration not allowed at module level")
+                other = declared.setdefault(name, (word, node))
+                if other[0] != word:
+                    _add(found, other[1], f"name '{name}' is nonlocal and global")
+        elif isinstance(node, ast.AnnAssign) and node.simple and not module:
+            if isinstance(node.target, ast.Name) and node.target.id in declared:
+                name, word = node.target.id, declared[node.target.id][0]
+                _add(found, node, f"annotated name '{name}' can't be {word}")
         elif isinstance(node, ast.Name):
             used.add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -317,11 +366,11 @@ def _match(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
     if not isinstance(node, ast.Match):
         return
     for case in node.cases[:-1]:
-        pattern = case.pattern
-        while isinstance(pattern, ast.MatchAs) and pattern.pattern is not None:
-            pattern = pattern.pattern
-        if case.guard is None and isinstance(pattern, ast.MatchAs):
-            _add(found, pattern, "this pattern makes remaining patterns unreachable")
+        if case.guard is None and pattern_rules.is_irrefutable(case.pattern):
+            _add(found, case.pattern, "this pattern makes remaining patterns unreachable")
+    for case in node.cases:
+        for part, reason in pattern_rules.pattern_mistakes(case.pattern):
+            _add(found, part, reason)
 
 
 def _future_imports(tree: ast.Module, found: list[Mistake]) -> None:
@@ -363,6 +412,10 @@ _RULES = {
     ast.Assign: _targets,
     ast.Expr: _targets,
     ast.Match: _match,
+    ast.Call: _keywords,
+    ast.ClassDef: _keywords,
+    ast.TypeAlias: _type_parameters,
+    ast.Nonlocal: _nonlocal,
 }
 _OPENING = frozenset(
     {

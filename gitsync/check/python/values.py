@@ -191,15 +191,25 @@ class Coroutine(Value):
     function: Value
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
+    cell: int = 0  # of a generator: where it is written how far it has been advanced
+
+
+@dataclass(frozen=True, slots=True)
+class Managed(Value):
+    """What a function under `contextlib.contextmanager` gives: runs its generator in a `with`."""
+
+    generator: Coroutine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lazy(Value):
-    """A generator expression that nobody has iterated over yet."""
+    """A generator expression; `cell` holds how far it has been advanced."""
 
     node: ast.AST
     frame: object
     source: Value
+    cell: int = 0
+    at: Place | None = None
 
 
 NONE = Const(None)
@@ -391,11 +401,14 @@ class Scope(Namespace):
 
 
 class InstanceObj(Namespace):
-    """An instance of a class, or of an external class (`Ext`) such as an exception."""
+    """An instance of a class, or of an external class (`Ext`) such as an exception.
+
+    `args` are those it was made with, None for what Python itself makes.
+    """
 
     __slots__ = ("args", "cls")
 
-    def __init__(self, cls: Value, args: tuple[Value, ...] = ()) -> None:
+    def __init__(self, cls: Value, args: tuple[Value, ...] | None = None) -> None:
         super().__init__()
         self.cls = cls
         self.args = args

@@ -42,7 +42,6 @@ MAX_STEPS = 600_000
 SYS_MODULES = 1
 SYS_PATH = 2
 REGISTRY = 3
-PATH_OF = "__path__ of "  # before the name of a package: the path of its search path
 FIRST_OID = 10
 
 
@@ -132,6 +131,7 @@ class Frame:
     class_ref: Value | None = None
     lazy_annotations: bool = False
     yields: int | None = None
+    at_yield: Callable[[Value], Value] | None = None
 
 
 @dataclass(slots=True)

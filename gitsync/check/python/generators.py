@@ -1,0 +1,349 @@
+"""Generators: their bodies run where the consumer stands, one `yield` after the other.
+
+A consumer hands in what shall happen at each `yield`: the rest of a `with` statement, a pass of a
+loop, or just a note of the value. So everything happens in Python's order, exceptions of a `with`
+body arrive at the `yield`, and what a consumer never asks for is never executed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
+
+from gitsync.check.python import (
+    classes,
+    comprehensions,
+    containers,
+    expressions,
+    invoking,
+    reach,
+)
+from gitsync.check.python.machine import Machine
+from gitsync.check.python.state import State
+from gitsync.check.python.values import (
+    NONE,
+    TRUE,
+    Const,
+    Coroutine,
+    Ext,
+    FunctionObj,
+    Lazy,
+    ListObj,
+    Namespace,
+    Opaque,
+    Ref,
+    Value,
+)
+from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
+
+OVER = -1
+
+
+def is_generator(m: Machine, value: Value) -> bool:
+    """True for what calling a generator function of the repository gives."""
+    if not isinstance(value, Coroutine) or not isinstance(value.function, Ref):
+        return False
+    obj = m.obj(value.function)
+    return isinstance(obj, FunctionObj) and obj.is_generator
+
+
+def drive(
+    m: Machine, frame: Frame, value: Coroutine, node: ast.AST, take: Callable[[Value], bool]
+) -> Value | None:
+    """Run a generator; `take` gets each value and tells whether to go on. Gives its result.
+
+    None if it was advanced before and cannot be run up to that place again without harm.
+    """
+    function = cast(Ref, value.function)
+    obj = cast(FunctionObj, m.obj(function))
+    start = _used(m, value.cell)
+    if start == OVER:
+        return NONE
+    if start and not _repeatable(obj.node):
+        return None
+    run = m.new(Namespace()).oid
+
+    def at_yield(given: Value) -> Value:
+        seen = m.space(run).values
+        if "closed" in seen:
+            return NONE
+        found = seen.get("count")
+        count = found.value if isinstance(found, Const) else 0
+        m.store(run, "count", Const(count + 1))
+        if count >= start:
+            m.store(value.cell, "used", Const(count + 1))
+            if not take(given):
+                m.store(run, "closed", TRUE)
+                raise m.error(frame, node, "GeneratorExit", "the generator is left here")
+        return m.space(value.cell).values.get(f"sent{count + 1}", NONE)
+
+    words = dict(value.keywords)
+    at = m.at
+    try:
+        result, given = invoking.run_function(
+            m, frame, function, obj, list(value.args), words, node, at_yield=at_yield
+        )
+    except Raised as raised:
+        if "closed" in m.space(run).values:
+            return NONE
+        m.store(value.cell, "used", Const(OVER))
+        m.at = at
+        if classes.exception_matches(m, raised.value, Ext("builtins.StopIteration", "c")):
+            raise m.error(
+                frame, node, "RuntimeError", "a generator raises StopIteration"
+            ) from raised
+        raise
+    m.store(value.cell, "used", Const(OVER))
+    if given:  # the function could not be followed at all
+        take(result)
+    return result
+
+
+def can_follow(m: Machine, value: Coroutine) -> bool:
+    """True if `drive` can run this generator from where it stands."""
+    if not is_generator(m, value):
+        return False
+    obj = cast(FunctionObj, m.obj(cast(Ref, value.function)))
+    return _used(m, value.cell) in (0, OVER) or _repeatable(obj.node)
+
+
+def run_inside(
+    m: Machine,
+    frame: Frame,
+    state: State,
+    value: Coroutine,
+    node: ast.AST,
+    step: Callable[[Value], Outcome],
+    *,
+    is_loop: bool,
+) -> list[Outcome]:
+    """Execute statements where a generator yields: a loop's passes, or the body of a `with`.
+
+    What a pass raises leaves the loop and closes the generator; what a `with` body raises is
+    raised at the `yield`. A jump out of either ends in an outcome of its kind.
+    """
+    kept: list[Outcome] = []
+
+    at = m.at
+
+    def run() -> Outcome:
+        end = m.new(Namespace()).oid
+
+        def take(given: Value) -> bool:
+            if not is_loop and "entered" in m.space(end).values:
+                m.at = at
+                raise m.error(frame, node, "RuntimeError", "the generator did not stop")
+            m.store(end, "entered", TRUE)
+            outcome = step(given)
+            if outcome.kind in (Kind.NORMAL, Kind.CONTINUE) and (
+                is_loop or outcome.kind is Kind.NORMAL
+            ):
+                return True
+            if outcome.raised is not None and not is_loop:
+                raise outcome.raised
+            m.store(end, "kept", Const(len(kept)))
+            kept.append(outcome)
+            return not is_loop
+
+        drive(m, frame, value, node, take)
+        seen = m.space(end).values
+        if not is_loop and "entered" not in seen:
+            raise m.error(frame, node, "RuntimeError", "the generator did not yield")
+        number = m.concrete(seen["kept"]) if "kept" in seen else None
+        if not isinstance(number, Const):
+            return Outcome(m.state)
+        chosen: Outcome = kept[number.value]
+        return replace(chosen, state=m.state)
+
+    out: list[Outcome] = []
+    for after, result in m.branches(state, run):
+        if isinstance(result, Raised):
+            out.append(Outcome(after, Kind.RAISE, raised=result))
+        else:
+            out.append(replace(result, state=after))
+    return out
+
+
+def collect(
+    m: Machine, frame: Frame, value: Value, node: ast.AST, *, limit: int | None = None
+) -> tuple[list[Value], Value | None]:
+    """The values of a generator, and what stands for further ones that are not known."""
+    if not isinstance(value, Coroutine) or not is_generator(m, value):
+        return [], Opaque()
+    if limit == 0:
+        return [], None
+    kept = m.list_of([]).oid
+
+    def take(given: Value) -> bool:
+        changed = cast(ListObj, m.state.change(kept))
+        changed.items.append(given)
+        return len(changed.items) != limit
+
+    if drive(m, frame, value, node, take) is None:
+        return [], unfollowed(m, frame, value, node)
+    found = cast(ListObj, m.state.heap[kept])
+    return list(found.items), found.rest
+
+
+def unfollowed(m: Machine, frame: Frame, value: Value, node: ast.AST) -> Value:
+    """What a generator gives that was advanced by hand."""
+    if reach.touches(m.state, value):
+        return m.unknown(frame, node, "a generator is advanced by hand")
+    return Opaque()
+
+
+def advance(
+    m: Machine,
+    frame: Frame,
+    value: Coroutine | Lazy,
+    node: ast.AST,
+    *,
+    sent: Value = NONE,
+    default: Value | None = None,
+) -> Value:
+    """`next(generator)` or `generator.send(value)`."""
+    if isinstance(value, Lazy):
+        items = _next_of_expression(m, frame, value, node)
+    elif not is_generator(m, value):
+        return unfollowed(m, frame, value, node)
+    else:
+        used = _used(m, value.cell)
+        if sent != NONE and used > 0:
+            m.store(value.cell, f"sent{used}", sent)
+        items, rest = collect(m, frame, value, node, limit=1)
+        if rest is not None:
+            return rest
+    if items:
+        return items[0]
+    if default is not None:
+        return default
+    raise m.error(frame, node, "StopIteration", "the generator gives nothing more")
+
+
+def method(
+    m: Machine,
+    frame: Frame,
+    owner: Coroutine | Lazy,
+    name: str,
+    args: list[Value],
+    node: ast.AST,
+) -> Value:
+    """A method of a generator."""
+    if name in ("__next__", "__anext__", "send", "asend"):
+        return advance(m, frame, owner, node, sent=args[0] if args else NONE)
+    if name in ("__iter__", "__aiter__"):
+        return owner
+    if name in ("close", "aclose"):
+        m.store(owner.cell, "used", Const(OVER))
+        return NONE
+    return unfollowed(m, frame, owner, node)
+
+
+def _next_of_expression(m: Machine, frame: Frame, value: Lazy, node: ast.AST) -> list[Value]:
+    used = _used(m, value.cell)
+    if used == OVER:
+        return []
+    if used and not _repeatable(value.node):
+        return [unfollowed(m, frame, value, node)]
+    found, more = comprehensions.first_items(m, value, used + 1)
+    if more and len(found) <= used:
+        return [containers.blurred(m, frame, [*found, unfollowed(m, frame, value, node)], node)]
+    m.store(value.cell, "used", Const(used + 1 if len(found) > used else OVER))
+    return found[used:]
+
+
+def search(m: Machine, frame: Frame, value: Value, node: ast.AST, wanted: bool) -> Value | None:
+    """`any` (wanted) or `all` over a generator, which stops at the item that decides.
+
+    None if this is no generator.
+    """
+    kept = m.new(Namespace()).oid
+
+    def take(given: Value) -> bool:
+        if expressions.is_true(m, frame, given, node) is not wanted:
+            return True
+        m.store(kept, "found", TRUE)
+        return False
+
+    more = False
+    if isinstance(value, Coroutine) and is_generator(m, value):
+        more = drive(m, frame, value, node, take) is None
+    elif isinstance(value, Lazy) and _used(m, value.cell) == 0:
+        more = comprehensions.while_wanted(m, value, take)
+    else:
+        return None
+    if "found" in m.space(kept).values:
+        return Const(wanted)
+    return Opaque("bool()") if more else Const(not wanted)
+
+
+def _used(m: Machine, cell: int) -> int:
+    """How many values were taken already; `OVER` if there are no more."""
+    found = m.space(cell).values.get("used")
+    return found.value if isinstance(found, Const) else 0
+
+
+# Calls by these names change nothing, and give equal values each time.
+_PURE = frozenset(
+    {
+        "range",
+        "enumerate",
+        "zip",
+        "len",
+        "sorted",
+        "reversed",
+        "iter",
+        "list",
+        "tuple",
+        "dict",
+        "set",
+        "str",
+        "int",
+        "getattr",
+        "vars",
+        "isinstance",
+        "issubclass",
+        "min",
+        "max",
+        "sum",
+        "abs",
+        "items",
+        "values",
+        "keys",
+        "get",
+        "upper",
+        "lower",
+        "format",
+        "split",
+    }
+)
+_CHANGING = (
+    ast.ClassDef,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Global,
+    ast.Nonlocal,
+    ast.Delete,
+    ast.Await,
+    ast.With,
+    ast.NamedExpr,
+)
+
+
+def _repeatable(node: ast.AST) -> bool:
+    """True if running the body once more changes nothing and makes the same objects."""
+    for child in ast.walk(node):
+        if child is not node and isinstance(child, _CHANGING):
+            return False
+        if isinstance(child, ast.Attribute | ast.Subscript) and not isinstance(child.ctx, ast.Load):
+            return False
+        if isinstance(child, ast.Call):
+            name = getattr(child.func, "id", None) or getattr(child.func, "attr", "")
+            if name not in _PURE:
+                return False
+    return True

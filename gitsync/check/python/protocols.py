@@ -1,0 +1,157 @@
+"""What a value certainly cannot do: its type is wholly known and lacks a special method."""
+
+from __future__ import annotations
+
+import ast
+
+from gitsync.check.python import calls, classes
+from gitsync.check.python.machine import Machine
+from gitsync.check.python.values import (
+    NONE,
+    ClassObj,
+    Const,
+    DictObj,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    ModuleObj,
+    Ref,
+    TupleValue,
+    Value,
+)
+from gitsync.check.python.worlds import Frame
+
+# A view of a dict is kept as a list, and knows these operators as a set does.
+_OF_VIEWS = frozenset(("__sub__", "__and__", "__or__", "__xor__"))
+_ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
+_KINDS: dict[str, type] = {"list": list, "set": set, "frozenset": frozenset}
+
+
+def whole_class(m: Machine, value: Value) -> ClassObj | None:
+    """The class of an instance, if it and all its bases are the repository's own."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if not isinstance(obj, InstanceObj) or not isinstance(obj.cls, Ref):
+        return None
+    lineage = classes.mro_of(m, obj.cls)
+    for part in lineage:
+        found = m.obj(part) if isinstance(part, Ref) else None
+        if not isinstance(found, ClassObj) or found.taint is not None or found.doubt is not None:
+            return None
+    cls = m.obj(obj.cls)
+    return cls if isinstance(cls, ClassObj) else None
+
+
+def _type_of(m: Machine, value: Value) -> type | None:
+    if isinstance(value, Const):
+        return type(value.value)
+    if isinstance(value, TupleValue):
+        return tuple
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, ListObj):
+        return _KINDS.get(obj.kind)
+    if isinstance(obj, DictObj):
+        return dict
+    if isinstance(obj, FunctionObj):
+        return type(whole_class)
+    return type(ast) if isinstance(obj, ModuleObj) else None
+
+
+def lacks(m: Machine, value: Value, *names: str) -> bool:
+    """True if the value certainly has none of these special methods."""
+    kind = _type_of(m, value)
+    if kind is not None:
+        if kind is list and _OF_VIEWS.intersection(n.replace("__r", "__") for n in names):
+            return False
+        return not any(hasattr(kind, n) for n in names)
+    if whole_class(m, value) is None:
+        return False
+    cls = classes.class_of(m, value)
+    return all(classes.class_attribute(m, cls, n) is None for n in names)
+
+
+def cannot_operate(m: Machine, name: str, left: Value, right: Value) -> bool:
+    """True if a binary operator certainly refuses the two values."""
+    if name == "add" and cannot_join(m, left, right):
+        return True
+    sides = (lacks(m, left, f"__{name}__"), lacks(m, right, f"__r{name}__"))
+    if all(sides):
+        return True
+    # A built-in type does not know the repository's classes, but any object can be formatted.
+    mine, theirs = _type_of(m, left), _type_of(m, right)
+    if mine is None and theirs is not None:
+        return sides[0] and whole_class(m, left) is not None and lacks(m, left, "__index__")
+    if theirs is None and mine is not None and not (name == "mod" and mine in (str, bytes)):
+        return sides[1] and whole_class(m, right) is not None and lacks(m, right, "__index__")
+    return False
+
+
+def cannot_join(m: Machine, left: Value, right: Value) -> bool:
+    """True for sequences of two kinds, which `+` does not put together."""
+    kinds = [_type_of(m, v) for v in (left, right)]
+    if not all(k in (list, tuple, str, bytes) for k in kinds):
+        return False
+    return kinds[0] is not kinds[1]
+
+
+_ORDERED: dict[type, str] = {
+    bool: "number",
+    int: "number",
+    float: "number",
+    str: "str",
+    bytes: "bytes",
+}
+_ORDERED_TOO: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "set"}
+
+
+def cannot_order(m: Machine, left: Value, right: Value) -> bool:
+    """True if `<` certainly refuses the two values."""
+    kinds = [_order_kind(m, v) for v in (left, right)]
+    if None in kinds:
+        return False
+    if kinds[0] != kinds[1]:
+        return {"list", "set"} != set(kinds)
+    return kinds[0] == "none"
+
+
+def _order_kind(m: Machine, value: Value) -> str | None:
+    kind = _type_of(m, value)
+    if kind is not None:
+        return _ORDERED.get(kind) or _ORDERED_TOO.get(kind) or "none"
+    cls = whole_class(m, value)
+    if cls is None or cls.fields is not None or not lacks(m, value, *_ORDER):
+        return None
+    return "none"
+
+
+def cannot_contain(m: Machine, owner: Value, item: Value) -> bool:
+    """True if `item in owner` certainly fails."""
+    if isinstance(owner, Const) and isinstance(owner.value, str):
+        return isinstance(item, Const) and not isinstance(item.value, str)
+    return lacks(m, owner, "__contains__", "__iter__", "__getitem__")
+
+
+def has_no_hash(m: Machine, value: Value) -> bool:
+    """True for instances of a class that defines equality but no hash."""
+    if whole_class(m, value) is None:
+        return False
+    for part in classes.mro_of(m, classes.class_of(m, value)):
+        found = m.obj(part) if isinstance(part, Ref) else None
+        if not isinstance(found, ClassObj) or found.fields is not None:
+            return False
+        if "__hash__" in found.values:
+            return found.values["__hash__"] == NONE
+        if "__eq__" in found.values:
+            return True
+    return False
+
+
+def own_text(m: Machine, frame: Frame, value: Value, node: ast.AST) -> Value | None:
+    """What the `__str__` or `__repr__` of the repository's own class gives."""
+    if whole_class(m, value) is None:
+        return None
+    cls = classes.class_of(m, value)
+    for name in ("__str__", "__repr__"):
+        method = classes.class_attribute(m, cls, name)
+        if method is not None:
+            return m.concrete(calls.call(m, frame, calls.bind(m, method, value), [], {}, node))
+    return None
