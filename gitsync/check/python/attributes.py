@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import calls, classes
-from gitsync.check.python.facts import BASES
+from gitsync.check.python import calls, classes, wrapping
+from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.plain_attributes import of_constant, of_function, of_path
 from gitsync.check.python.values import (
@@ -16,7 +16,6 @@ from gitsync.check.python.values import (
     ClassObj,
     Const,
     Coroutine,
-    Decorator,
     DictObj,
     Ext,
     FunctionObj,
@@ -381,7 +380,12 @@ def _of_super(m: Machine, frame: Frame, owner: Super, name: str, node: ast.AST) 
                 return Bound(found, owner.owner)
         elif not isinstance(part, Ext):
             return Opaque(f"super().{name}")
+        elif part.path in BASES.values() and name in ("__init__", _OWN_METHOD[part.path]):
+            break
     return Method(owner, name)
+
+
+_OWN_METHOD = {BASES[role]: name for role, name in METHODS.items()}
 
 
 def _of_meta_super(m: Machine, owner: Super, obj: ClassObj, name: str) -> Value:
@@ -397,9 +401,11 @@ def _of_meta_super(m: Machine, owner: Super, obj: ClassObj, name: str) -> Value:
 
 def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:
     if isinstance(owner, Wrapped):
-        if name in ("setter", "deleter"):
-            return Decorator("keep", (("function", owner),))
-        if name in ("getter", "__func__", "fget", "func", "__wrapped__"):
+        if owner.kind == "property" and name in ("getter", "setter", "deleter"):
+            return wrapping.accessor(name, owner)
+        if owner.kind == "property" and name in ("fset", "fdel"):
+            return (*owner.args, NONE, NONE)[name == "fdel"]
+        if name in ("__func__", "fget", "func", "__wrapped__"):
             return owner.function
         return Method(owner, name)
     if isinstance(owner, Bound):

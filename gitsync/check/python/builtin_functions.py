@@ -44,7 +44,9 @@ def _type(
 ) -> Value:
     if len(args) == 3:
         return instances.class_from_parts(m, frame, args, keywords, node)
-    value = args[0] if args else NONE
+    if len(args) != 1 or keywords:
+        raise m.error(frame, node, "TypeError", "type() takes one argument or three")
+    value = args[0]
     if isinstance(value, Const):
         return Ext(f"builtins.{type(value.value).__name__}", "c")
     if isinstance(value, Ref):

@@ -25,6 +25,7 @@ from gitsync.check.python.values import (
     ClassObj,
     Const,
     Coroutine,
+    DataclassInit,
     Decorator,
     DictObj,
     Ext,
@@ -161,7 +162,7 @@ def call(
             kwrest=kwrest,
         )
     if isinstance(function, Method):
-        return methods.call_method(m, frame, function, args, keywords, node)
+        return methods.call_method(m, frame, function, args, keywords, node, unknown=rest or kwrest)
     if isinstance(function, Ext):
         return library.call_external(m, frame, function, args, keywords, node, rest or kwrest)
     if isinstance(function, Opaque):
@@ -187,6 +188,11 @@ def call(
         return opaque_result(m, frame, function.path, args, keywords, node, like=function)
     if isinstance(function, Alias):
         return call(m, frame, function.origin, args, keywords, node, rest=rest, kwrest=kwrest)
+    if isinstance(function, DataclassInit) and args and isinstance(args[0], Ref):
+        from gitsync.check.python import dataclassing
+
+        dataclassing.initialise(m, frame, args[0], function, args[1:], keywords, node, rest, kwrest)
+        return NONE
     if isinstance(function, Decorator):
         return decorate(m, frame, function, args[0] if args else NONE, node)
     if isinstance(function, Wrapped):

@@ -98,6 +98,7 @@ def super_method(
     args: list[Value],
     keywords: dict[str, Value],
     node: ast.AST,
+    unknown: Value | None = None,
 ) -> Value:
     """A built-in or SDK method reached through `super()`."""
     after = owner.after
@@ -124,9 +125,14 @@ def super_method(
     if name == "__init__" and isinstance(subject, Ref):
         instance = m.obj(subject)
         if isinstance(instance, InstanceObj):
-            if reach.is_component(m.state, instance.cls):
-                value = args[0] if args else keywords.get("config", NONE)
-                m.store(subject.oid, "config", value)
+            following = _providers_after(m, instance.cls, after)
+            if following and following[0] in [Ext(b) for b in BASES.values()]:
+                instances.initialise_component(
+                    m, frame, subject, args, keywords, node, is_known=unknown is None
+                )
+            elif not following:
+                if (args or keywords) and unknown is None:
+                    raise m.error(frame, node, "TypeError", "object.__init__() takes no arguments")
             else:
                 for word, value in keywords.items():
                     m.store(subject.oid, word, value)
@@ -152,6 +158,17 @@ def super_method(
             return Opaque()
         return m.unknown(frame, node, "a built-in method of a component class is called")
     return Opaque()
+
+
+# bases whose constructor is that of `object`
+_PLAIN = ("abc.ABC", "typing.Generic", "typing.Protocol", "builtins.object")
+
+
+def _providers_after(m: Machine, cls: Value, after: Value) -> list[Value]:
+    """The classes behind `after` in the MRO that may have a constructor of their own."""
+    lineage = list(classes.mro_of(m, cls))
+    rest = lineage[lineage.index(after) + 1 :] if after in lineage else [Opaque()]
+    return [p for p in rest if not isinstance(p, Ref) and p not in [Ext(n) for n in _PLAIN]]
 
 
 def new_class(

@@ -16,7 +16,6 @@ from gitsync.check.python.values import (
     FunctionObj,
     InstanceObj,
     Opaque,
-    Partial,
     Ref,
     TupleValue,
     Unknown,
@@ -76,6 +75,12 @@ def find_in_mro(m: Machine, cls: Value, name: str) -> tuple[Value, Value] | None
         else:
             return part, part
     return None
+
+
+def written_bases(m: Machine, cls: Value) -> list[tuple[Value, ...]]:
+    """The bases of each of the repository's classes in the MRO, as they were written."""
+    own = [m.obj(part) for part in mro_of(m, cls) if isinstance(part, Ref)]
+    return [obj.raw_bases or () for obj in own if isinstance(obj, ClassObj)]
 
 
 def has_opaque_base(m: Machine, cls: Value) -> bool:
@@ -240,7 +245,12 @@ def is_abstract(m: Machine, value: Value) -> bool:
     """`__isabstractmethod__` of a value."""
     value = m.concrete(value)
     if isinstance(value, Wrapped):
-        return value.abstract or is_abstract(m, value.function)
+        if value.kind == "property":
+            return value.abstract or any(is_abstract(m, v) for v in (value.function, *value.args))
+        # a cached property is the one wrapper that does not ask its function
+        return value.abstract or (
+            value.kind != "cached_property" and is_abstract(m, value.function)
+        )
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, FunctionObj | InstanceObj):
@@ -251,8 +261,6 @@ def is_abstract(m: Machine, value: Value) -> bool:
         if isinstance(obj, ClassObj):
             flag = obj.values.get("__isabstractmethod__")
             return isinstance(flag, Const) and bool(flag.value)
-    if isinstance(value, Partial):
-        return is_abstract(m, value.function) if False else False
     return isinstance(value, Ext) and value.path in (
         "osmosis_ai.rollout.agent_workflow.AgentWorkflow.run",
         "osmosis_ai.rollout.grader.Grader.grade",

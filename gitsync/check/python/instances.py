@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import cast
 
 from gitsync.check.python import (
     calls,
@@ -19,7 +18,7 @@ from gitsync.check.python.values import (
     NONE,
     ClassObj,
     Const,
-    Decorator,
+    DataclassInit,
     DictObj,
     Ext,
     FunctionObj,
@@ -81,7 +80,31 @@ def instantiate(
         )
     if classes.is_enum(cls):
         return _enum_member(m, frame, ref, cls, args, node)
+    if any(Ext("typing.TypedDict") in raw for raw in classes.written_bases(m, ref)):
+        return _typed_dict(m, frame, cls, args, keywords, node, rest or kwrest)
     return new_instance(m, frame, ref, cls, args, keywords, node, rest, kwrest)
+
+
+def _typed_dict(
+    m: Machine,
+    frame: Frame,
+    cls: ClassObj,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    unknown: Value | None,
+) -> Value:
+    """A `TypedDict` makes plain dictionaries."""
+    if not args:
+        return m.new(DictObj({Const(k): v for k, v in keywords.items()}, unknown))
+    found = m.obj(args[0]) if isinstance(args[0], Ref) else None
+    if len(args) > 1 or isinstance(args[0], Const):
+        raise m.error(frame, node, "TypeError", f"{cls.name}() takes a dictionary")
+    if not isinstance(found, DictObj):
+        doubt = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
+        return m.unknown(frame, node, "a dictionary is made of other items") if doubt else Opaque()
+    items = found.items | {Const(k): v for k, v in keywords.items()}
+    return m.new(DictObj(dict(items), found.rest or unknown))
 
 
 def new_instance(
@@ -114,22 +137,27 @@ def new_instance(
             )
         made = m.new(InstanceObj(ref, tuple(args)))
     init = _constructor_part(m, ref, "__init__")
-    if isinstance(init, Decorator) and init.name == "dataclass-init":
-        _dataclass_init(m, frame, made, init, args, keywords, node, rest, kwrest)
+    if isinstance(init, DataclassInit):
+        from gitsync.check.python import dataclassing
+
+        dataclassing.initialise(m, frame, made, init, args, keywords, node, rest, kwrest)
     elif isinstance(init, Ref) and isinstance(m.obj(init), FunctionObj):
         calls.call(m, frame, init, [made, *args], keywords, node, rest=rest, kwrest=kwrest)
     elif isinstance(init, Ext):
-        value = args[0] if args else keywords.get("config", NONE)
         if isinstance(made, Ref):
-            m.store(made.oid, "config", value)
+            initialise_component(
+                m, frame, made, args, keywords, node, is_known=not (rest or kwrest)
+            )
     elif isinstance(made, Ref):
+        fields = named_tuple_fields(m, ref) if new is None else None
+        if fields is not None:
+            _fill_named_tuple(
+                m, frame, made, cls.name, fields, args, keywords, node, rest or kwrest
+            )
         for name, value in keywords.items():
             m.store(made.oid, name, value)
-        fields = _named_fields(m, cls)
-        for field, value in zip(fields, args, strict=False):
-            m.store(made.oid, field, value)
         if (
-            not fields
+            fields is None
             and not keywords
             and args
             and all(isinstance(p, Ref) for p in cls.mro)
@@ -139,70 +167,65 @@ def new_instance(
     return made
 
 
-def _named_fields(m: Machine, cls: ClassObj) -> list[str]:
-    if Ext("builtins.tuple") not in cls.mro:
-        return []
-    annotations = cls.values.get(making.ANNOTATIONS)
-    out: list[str] = []
-    for entry in annotations.items if isinstance(annotations, TupleValue) else ():
-        if isinstance(entry, TupleValue) and isinstance(entry.items[0], Const):
-            out.append(str(entry.items[0].value))
-    return out
+def initialise_component(
+    m: Machine,
+    frame: Frame,
+    made: Ref,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    *,
+    is_known: bool = True,
+) -> None:
+    """`__init__(self, config=None)` of the SDK's two bases."""
+    from gitsync.check.python import storing
+
+    too_many = len(args) + len(keywords) > 1 or set(keywords) - {"config"}
+    if too_many and is_known:
+        reason = "the SDK's constructor takes the config and nothing else"
+        raise m.error(frame, node, "TypeError", reason)
+    value = args[0] if args else keywords.get("config", NONE)
+    storing.put(m, frame, made, "config", value, node)
+
+
+def _fill_named_tuple(
+    m: Machine,
+    frame: Frame,
+    made: Ref,
+    name: str,
+    fields: list[tuple[str, bool]],
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    unknown: Value | None,
+) -> None:
+    """The `__new__` that `NamedTuple` writes."""
+    names = [field for field, _ in fields]
+    given = dict(zip(names, args, strict=False))
+    wrong = len(args) > len(names) or set(keywords) - (set(names) - set(given))
+    lacking = [f for f, required in fields if required and f not in given and f not in keywords]
+    if wrong or (lacking and unknown is None):
+        raise m.error(frame, node, "TypeError", f"{name}() is given other values than its fields")
+    for field, value in (given | keywords | dict.fromkeys(lacking, unknown or NONE)).items():
+        m.store(made.oid, field, value)
+
+
+def named_tuple_fields(m: Machine, cls: Value) -> list[tuple[str, bool]] | None:
+    """(name, required) of each field of a `typing.NamedTuple` in the MRO; None if there is none."""
+    for part in classes.mro_of(m, cls):
+        obj = m.obj(part) if isinstance(part, Ref) else None
+        if not isinstance(obj, ClassObj) or Ext("typing.NamedTuple") not in (obj.raw_bases or ()):
+            continue
+        annotations = obj.values.get(making.ANNOTATIONS)
+        entries = annotations.items if isinstance(annotations, TupleValue) else ()
+        names = [str(e.items[0].value) for e in entries]  # type: ignore[attr-defined]
+        return [(name, name not in obj.values) for name in names]
+    return None
 
 
 def _constructor_part(m: Machine, ref: Ref, name: str) -> Value | None:
     found = classes.find_in_mro(m, ref, name)
     return found[1] if found is not None else None
-
-
-def _dataclass_init(
-    m: Machine,
-    frame: Frame,
-    made: Ref,
-    init: Decorator,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-    rest: Value | None,
-    kwrest: Value | None,
-) -> None:
-    positional: list[str] = []
-    required: set[str] = set()
-    for name, flags in init.parts:
-        needs, only = cast(TupleValue, flags).items
-        if only != Const(True):
-            positional.append(name)
-        if needs == Const(True):
-            required.add(name)
-    if len(args) > len(positional):
-        raise m.error(frame, node, "TypeError", "the dataclass is given too many arguments")
-    given = {**dict(zip(positional, args, strict=False)), **keywords}
-    for name, value in given.items():
-        if name not in dict(init.parts):
-            raise m.error(frame, node, "TypeError", f"the dataclass has no field '{name}'")
-        m.store(made.oid, name, value)
-    missing = required - set(given)
-    if missing:
-        unknown = kwrest or rest
-        if unknown is None:
-            raise m.error(frame, node, "TypeError", f"the dataclass lacks '{sorted(missing)[0]}'")
-        for name in missing:
-            m.store(made.oid, name, unknown)
-    if kwrest is not None:
-        for name in dict(init.parts):
-            if name not in given:
-                m.store(made.oid, name, kwrest)
-    cls = m.obj(made).cls  # type: ignore[attr-defined]
-    post = classes.class_attribute(m, cls, "__post_init__")
-    if post is not None:
-        calls.call(m, frame, calls.bind(m, post, made), [], {}, node, rest=Opaque())
-    else:
-        for name, _ in init.parts:
-            if (
-                name not in m.space(made.oid).values
-                and classes.class_attribute(m, cls, name) is None
-            ):
-                m.store(made.oid, name, Opaque())
 
 
 def _call_metaclass(

@@ -185,6 +185,22 @@ def build(
     node: ast.AST,
 ) -> Value:
     """What `metaclass(name, bases, namespace, **keywords)` gives."""
+    made = _build(m, frame, name, raw_bases, keywords, values, node)
+    obj = m.obj(made) if isinstance(made, Ref) else None
+    if isinstance(made, Ref) and isinstance(obj, ClassObj) and obj.raw_bases is None:
+        cast(ClassObj, m.state.change(made.oid)).raw_bases = tuple(raw_bases)
+    return made
+
+
+def _build(
+    m: Machine,
+    frame: Frame,
+    name: str,
+    raw_bases: list[Value],
+    keywords: dict[str, Value],
+    values: dict[str, Value],
+    node: ast.AST,
+) -> Value:
     bases = lineage.resolve_bases(m, frame, raw_bases, node)
     for base in bases:
         if isinstance(base, Unknown):

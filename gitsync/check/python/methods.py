@@ -87,6 +87,8 @@ def call_method(
     args: list[Value],
     keywords: dict[str, Value],
     node: ast.AST,
+    *,
+    unknown: Value | None = None,
 ) -> Value:
     """Call a built-in method."""
     owner, name = method.owner, method.name
@@ -97,7 +99,7 @@ def call_method(
     if isinstance(owner, Names):
         return _names_method(m, frame, owner, name, args, keywords, node)
     if isinstance(owner, Super):
-        return class_methods.super_method(m, frame, owner, name, args, keywords, node)
+        return class_methods.super_method(m, frame, owner, name, args, keywords, node, unknown)
     if isinstance(owner, TupleValue):
         return Opaque()
     if isinstance(owner, Coroutine):

@@ -16,6 +16,7 @@ from gitsync.check.python import (
     invoking,
     reach,
     subscripts,
+    wrapping,
 )
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
@@ -40,37 +41,6 @@ from gitsync.check.python.values import (
     Wrapped,
 )
 from gitsync.check.python.worlds import Frame
-
-
-def _wrapper(kind: str) -> Rule:
-    def wrap(
-        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-    ) -> Value:
-        function = args[0] if args else keywords.get("fget", NONE)
-        return Wrapped(kind, function, classes.is_abstract(m, function))
-
-    return wrap
-
-
-def _abstract(kind: str) -> Rule:
-    def wrap(
-        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-    ) -> Value:
-        return Wrapped(kind, args[0] if args else NONE, True)
-
-    return wrap
-
-
-def _abstractmethod(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    value = args[0] if args else NONE
-    if isinstance(value, Ref) and isinstance(m.obj(value), FunctionObj | ClassObj | InstanceObj):
-        m.store(value.oid, "__isabstractmethod__", TRUE)
-        return value
-    if isinstance(value, Wrapped):
-        return Wrapped(value.kind, value.function, True, value.args, value.keywords)
-    return value
 
 
 def _partial(
@@ -133,21 +103,9 @@ def apply_decorator(
             return dataclassing.apply_dataclass(m, frame, value, options, node)
         return value
     if name == "wraps":
-        if isinstance(value, Ref):
-            obj = m.obj(value)
-            wrapped = dict(decorator.parts).get("wrapped")
-            if isinstance(obj, FunctionObj) and isinstance(wrapped, Ref):
-                m.store(value.oid, "__wrapped__", wrapped)
-                inner = m.obj(wrapped)
-                if isinstance(inner, FunctionObj) and "__isabstractmethod__" in inner.values:
-                    m.store(value.oid, "__isabstractmethod__", TRUE)
-            elif isinstance(obj, ClassObj) and isinstance(wrapped, Ref):
-                other = m.obj(wrapped)
-                if isinstance(other, ClassObj):
-                    changed = cast(ClassObj, m.state.change(value.oid))
-                    changed.name, changed.qualname = other.name, other.qualname
-                    changed.module = other.module
-        return value
+        return wrapping.copy_attributes(m, value, dict(decorator.parts).get("wrapped", NONE))
+    if name == "accessor":
+        return wrapping.with_accessor(decorator, value)
     if name == "cache":
         size = dict(decorator.parts).get("maxsize", NONE)
         return Wrapped("cache", value, classes.is_abstract(m, value), (size,))
@@ -187,15 +145,6 @@ def _new_class(
     if kwds is not None and kwds != NONE:
         calls.spread(m, frame, kwds, words, node)
     return instances.class_from_parts(m, frame, [name, bases, space], words, node)
-
-
-def _make_dataclass(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    bases = keywords.get("bases", TupleValue(()))
-    if reach.touches(m.state, bases):
-        return m.unknown(frame, node, "make_dataclass makes a component class")
-    return Opaque("type()")
 
 
 def _cast(
@@ -247,14 +196,6 @@ def _copy(
     return value
 
 
-def _update_wrapper(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    if len(args) < 2 and "wrapped" not in keywords:
-        raise m.error(frame, node, "TypeError", "update_wrapper() needs the wrapped function")
-    return args[0] if args else keywords.get("wrapper", NONE)
-
-
 def _reduce(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -277,7 +218,27 @@ def _run_async(
     value = args[0] if args else NONE
     if isinstance(value, Coroutine):
         return invoking.run_coroutine(m, frame, value, node)
+    if _is_not_awaitable(m, value):
+        raise m.error(frame, node, "ValueError", "asyncio.run() needs a coroutine")
     return value if isinstance(value, Unknown) else Opaque()
+
+
+def _is_not_awaitable(m: Machine, value: Value) -> bool:
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    return isinstance(value, Const) or isinstance(obj, FunctionObj | ClassObj | ListObj | DictObj)
+
+
+def _future(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`asyncio.shield` and `ensure_future` refuse what cannot be awaited, functions among it."""
+    if args and _is_not_awaitable(m, args[0]):
+        reason = "a coroutine, a future or another awaitable is needed here"
+        raise m.error(frame, node, "TypeError", reason)
+    m.may_raise(m.place(frame, node))
+    if any(reach.touches(m.state, v) for v in args):
+        return m.unknown(frame, node, "a task hands a component class out")
+    return Opaque("asyncio.Future()")
 
 
 def _reload(
@@ -390,17 +351,17 @@ RULES: dict[str, Rule] = {
     "builtins.object.__new__": _object_new,
     "builtins.type.__new__": _type_new,
     "abc.ABCMeta.__new__": _type_new,
-    "builtins.staticmethod": _wrapper("staticmethod"),
-    "builtins.classmethod": _wrapper("classmethod"),
-    "builtins.property": _wrapper("property"),
-    "functools.cached_property": _wrapper("cached_property"),
-    "types.DynamicClassAttribute": _wrapper("property"),
+    "builtins.staticmethod": wrapping.wrapper("staticmethod"),
+    "builtins.classmethod": wrapping.wrapper("classmethod"),
+    "builtins.property": wrapping.make_property,
+    "functools.cached_property": wrapping.wrapper("cached_property"),
+    "types.DynamicClassAttribute": wrapping.make_property,
     "enum.unique": _unique,
-    "enum.property": _wrapper("property"),
-    "abc.abstractmethod": _abstractmethod,
-    "abc.abstractproperty": _abstract("property"),
-    "abc.abstractclassmethod": _abstract("classmethod"),
-    "abc.abstractstaticmethod": _abstract("staticmethod"),
+    "enum.property": wrapping.make_property,
+    "abc.abstractmethod": wrapping.abstractmethod,
+    "abc.abstractproperty": wrapping.abstract_wrapper("property"),
+    "abc.abstractclassmethod": wrapping.abstract_wrapper("classmethod"),
+    "abc.abstractstaticmethod": wrapping.abstract_wrapper("staticmethod"),
     "abc.update_abstractmethods": _update_abstract,
     "functools.partial": _partial,
     "functools.partialmethod": _partialmethod,
@@ -408,14 +369,14 @@ RULES: dict[str, Rule] = {
     "functools.cache": _decorator("cache"),
     "functools.lru_cache": _lru_cache,
     "_functools.reduce": _reduce,
-    "functools.update_wrapper": _update_wrapper,
-    "contextlib.contextmanager": _wrapper("contextmanager"),
-    "contextlib.asynccontextmanager": _wrapper("contextmanager"),
+    "functools.update_wrapper": wrapping.update_wrapper,
+    "contextlib.contextmanager": wrapping.wrapper("contextmanager"),
+    "contextlib.asynccontextmanager": wrapping.wrapper("contextmanager"),
     "contextlib.nullcontext": _nullcontext,
     "contextlib.suppress": _decorator("suppress", first="kind"),
     "dataclasses.dataclass": _decorator("dataclass"),
     "dataclasses.field": _decorator("field", first="default"),
-    "dataclasses.make_dataclass": _make_dataclass,
+    "dataclasses.make_dataclass": dataclassing.make,
     "types.SimpleNamespace": _namespace,
     "types.new_class": _new_class,
     "builtins.module": _module_type,
@@ -427,6 +388,8 @@ RULES: dict[str, Rule] = {
     "copy.deepcopy": _copy,
     "asyncio.run": _run_async,
     "asyncio.runners.run": _run_async,
+    "asyncio.tasks.shield": _future,
+    "asyncio.tasks.ensure_future": _future,
     "operator.itemgetter": _itemgetter("item"),
     "operator.attrgetter": _itemgetter("attribute"),
     "gitsync.item": _get_item,

@@ -9,6 +9,7 @@ from gitsync.check.python import attributes, calls, classes, expressions, making
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
+    NONE,
     ClassObj,
     Const,
     Ext,
@@ -44,6 +45,7 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
         if isinstance(obj, InstanceObj):
             raw = attributes.class_lookup(m, obj.cls, name)
             if isinstance(raw, Wrapped) and raw.kind == "property":
+                _set_property(m, frame, owner, name, raw, value, node)
                 return
             hook = classes.class_attribute(m, obj.cls, "__setattr__")
             if hook is not None:
@@ -89,6 +91,15 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
             m.store(REGISTRY, key, value)
         if isinstance(owner, Ext) and path in BASES.values():
             m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))
+
+
+def _set_property(
+    m: Machine, frame: Frame, owner: Ref, name: str, raw: Wrapped, value: Value, node: ast.AST
+) -> None:
+    setter = raw.args[0] if raw.args else NONE
+    if setter == NONE:
+        raise m.error(frame, node, "AttributeError", f"the property '{name}' has no setter")
+    calls.call(m, frame, setter, [owner, value], {}, node)
 
 
 def _guard_member(

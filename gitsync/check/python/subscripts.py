@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import Any, cast
 
 from gitsync.check.python import (
@@ -12,6 +13,7 @@ from gitsync.check.python import (
     expressions,
     reach,
 )
+from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     Alias,
@@ -47,6 +49,7 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
         if owner.path == "sys.version_info" and isinstance(key, Const):
             return Const((3, m.minor)[key.value]) if key.value in (0, 1) else Opaque("int()")
         if owner.kind == "c" or owner.path.startswith(("typing.", "collections.abc.")):
+            _check_parameters(m, frame, owner, key, node)
             return Alias(owner, (key,))
         m.may_raise(m.place(frame, node))
         return Opaque(owner.path + "[]")
@@ -89,17 +92,46 @@ def _of_class(
     if method is not None:
         function = method.function if hasattr(method, "function") else method
         return calls.call(m, frame, function, [owner, key], {}, node)
-    generic = any(not isinstance(p, Ref) for p in obj.mro)
-    bare = all(
-        isinstance(p, Ref) or p in (Ext("abc.ABC"), Ext("builtins.object"), Ext(GRADER))
-        for p in obj.mro
-    )
-    if not generic or bare:
+    known = all(isinstance(p, Ref) or p in _SUBSCRIPTED_BY_GENERIC for p in obj.mro)
+    generic = any(isinstance(p, Ext) and p.path in _GENERIC for p in obj.mro)
+    if known and (not generic or _has_no_parameters(m, obj)):
         raise m.error(frame, node, "TypeError", f"the class {obj.name} cannot be subscripted")
     return Alias(owner, (key,))
 
 
-GRADER = "osmosis_ai.rollout.grader.Grader"
+_GENERIC = ("typing.Generic", "typing.Protocol", BASES["workflow"])
+# classes that leave `Class[…]` to `typing.Generic`
+_SUBSCRIPTED_BY_GENERIC = [
+    Ext(p) for p in (*BASES.values(), "abc.ABC", "builtins.object", "typing.Generic")
+]
+
+
+def _has_no_parameters(m: Machine, obj: ClassObj) -> bool:
+    """True if no base of the class was written with a type variable."""
+    if obj.raw_bases is None:
+        return False
+    arguments = [arg for base in obj.raw_bases if isinstance(base, Alias) for arg in base.args]
+    generic = [Ext("typing.Generic"), Ext("typing.Protocol")]
+    if any(isinstance(b, Alias) and b.origin in generic for b in obj.raw_bases):
+        return False
+    return all(
+        classes.is_class(m, item) or isinstance(item, Const)
+        for arg in arguments
+        for item in (arg.items if isinstance(arg, TupleValue) else (arg,))
+    )
+
+
+def _check_parameters(m: Machine, frame: Frame, owner: Ext, key: Value, node: ast.AST) -> None:
+    """Raise for classes that cannot be subscripted, or not with so many arguments."""
+    many = isinstance(key, TupleValue) and len(key.items) != 1
+    name = owner.path.rpartition(".")[2]
+    if owner.path == BASES["workflow"] and many:
+        raise m.error(frame, node, "TypeError", f"{name}[...] takes one argument")
+    plain = owner.path.startswith("builtins.") and isinstance(getattr(builtins, name, None), type)
+    if owner.path == BASES["grader"] or (
+        plain and name != "type" and not hasattr(getattr(builtins, name), "__class_getitem__")
+    ):
+        raise m.error(frame, node, "TypeError", f"the class {name} cannot be subscripted")
 
 
 def _pick(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value:
