@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import subprocess
 import sys
 
 import pytest
 
-from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python.facts import BASES, MODEL_FIELDS, facts
 from tests.check import generate_facts
 
 
@@ -87,3 +88,10 @@ def test_rules_are_found_under_the_names_that_imports_give() -> None:
 
 def _names(known, module: str) -> dict[str, str]:
     return known.modules.get(module, {}).get("names", {})
+
+
+def test_the_config_classes_need_the_fields_the_data_says() -> None:
+    for path, fields in MODEL_FIELDS.items():
+        module, _, name = path.rpartition(".")
+        model = getattr(importlib.import_module(module), name)
+        assert {f for f, i in model.model_fields.items() if i.is_required()} == set(fields)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from gitsync.check.python import (
     cached,
@@ -31,6 +32,7 @@ from gitsync.check.python.values import (
     Ext,
     FunctionObj,
     InstanceObj,
+    ListObj,
     Method,
     Opaque,
     Partial,
@@ -137,6 +139,9 @@ def call(
                 return args[0] if kind == "async" else Wrapped("context", args[0])
             if classes.has_opaque_base(m, obj.cls) or classes.has_callable_base(m, obj.cls):
                 return opaque_result(m, frame, "?", args, keywords, node)
+        if isinstance(obj, ListObj) and obj.kind in ("sync manager", "async manager") and args:
+            # such a manager is a decorator too: the function then runs inside it
+            return args[0] if obj.kind == "async manager" else Wrapped("context", args[0])
         raise m.error(frame, node, "TypeError", "this value cannot be called")
     if isinstance(function, Bound):
         return call(
@@ -206,7 +211,10 @@ def call(
             )
             if function.kind == "contextmanager":
                 items, more = expressions.items_of(m, frame, result, node)
-                return m.list_of(items[:1] or ([more] if more else []), "manager")
+                made = m.obj(function.function) if isinstance(function.function, Ref) else None
+                is_async = isinstance(made, FunctionObj) and made.is_async
+                kind = "async manager" if is_async else "sync manager"
+                return m.list_of(items[:1] or ([more] if more else []), kind)
             return result
         raise m.error(frame, node, "TypeError", "this value cannot be called")
     raise m.error(frame, node, "TypeError", "this value cannot be called")
@@ -275,6 +283,11 @@ def bind(m: Machine, method: Value, owner: Value) -> Value:
     return method
 
 
+# before the path of a function of the standard library, for what it made of a function: those that
+# hand it back are modelled, so this is something else
+PLAIN = "made by "
+
+
 # -- local functions -------------------------------------------------------------------------
 
 
@@ -303,7 +316,12 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
             return Opaque(f"{decorator.path}()", third=decorator.third)
         held = reach.touches(m.state, value)
         return Opaque(f"decorated:{decorator.path}", third=decorator.third, carries=held)
-    return call(m, frame, decorator, [value], {}, node)
+    made = call(m, frame, decorator, [value], {}, node)
+    if isinstance(made, Opaque) and isinstance(decorator, Ext) and not component:
+        top, _, _ = decorator.path.partition(".")
+        if top in m.facts.stdlib and decorator.kind != "v":
+            return replace(made, path=f"{PLAIN}{decorator.path}")
+    return made
 
 
 def strings_of(m: Machine, frame: Frame, value: Value, node: ast.AST) -> list[str] | None:

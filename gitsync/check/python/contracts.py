@@ -243,13 +243,6 @@ def _decorator_place(home: object, name: str, default: Place) -> Place:
     return default
 
 
-def _is_plain_result(m: Machine, value: Opaque) -> bool:
-    """True for what a function of the standard library gives: those that hand a coroutine function
-    back are modelled, so this one made something else. Decorators made by a call are not known."""
-    top, _, _ = value.path.partition(".")
-    return top in m.facts.stdlib and value.path.endswith("()") and value.path.count("(") == 1
-
-
 def _look(m: Machine, value: Value, place: Place) -> _Seen:
     """Look through wrappers to the function that would be called with the context."""
     value = m.concrete(value)
@@ -277,7 +270,7 @@ def _look(m: Machine, value: Value, place: Place) -> _Seen:
     if isinstance(value, Bound):
         return _look(m, value.function, place)
     if isinstance(value, Opaque):
-        if _is_plain_result(m, value):
+        if value.path.startswith(calls.PLAIN):
             return _Seen(is_async=False)
         return _Seen(opaque=place, is_async=True)
     if isinstance(value, Ext):

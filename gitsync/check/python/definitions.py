@@ -111,7 +111,7 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
                     if isinstance(value, Coroutine):
                         return invoking.run_coroutine(m, frame, value, node)
                     return value
-        if isinstance(obj, ListObj) and obj.kind == "manager":
+        if isinstance(obj, ListObj) and obj.kind.endswith("manager"):
             return obj.items[0] if obj.items else NONE
         if isinstance(obj, ListObj | DictObj | FunctionObj | ClassObj | ModuleObj):
             raise m.error(frame, node, "TypeError", "this value is no context manager")

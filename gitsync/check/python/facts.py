@@ -73,6 +73,12 @@ ALSO_BRINGS = {
     "opentelemetry-sdk": {"opentelemetry"},
     "opentelemetry-exporter-otlp-proto-http": {"opentelemetry"},
 }
+# Fields that the SDK's config classes cannot do without.
+MODEL_FIELDS: dict[str, dict[str, type]] = {
+    "osmosis_ai.rollout.types.config.BaseConfig": {"name": str},
+    "osmosis_ai.rollout.types.config.AgentWorkflowConfig": {"name": str},
+    "osmosis_ai.rollout.types.config.GraderConfig": {"name": str},
+}
 EXTRA_OF_PREFIX = (
     ("osmosis_ai.rollout.server", "server"),
     ("osmosis_ai.rollout.integrations.agents.strands", "strands"),

@@ -10,6 +10,7 @@ from gitsync.check.python import (
     containers,
     expressions,
     making,
+    models,
     reach,
     subscripts,
 )
@@ -154,6 +155,7 @@ def new_instance(
             _fill_named_tuple(
                 m, frame, made, cls.name, fields, args, keywords, node, rest or kwrest
             )
+        models.check_arguments(m, frame, ref, args, keywords, node, rest or kwrest)
         for name, value in keywords.items():
             m.store(made.oid, name, value)
         if (

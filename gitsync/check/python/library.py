@@ -6,9 +6,11 @@ import ast
 
 from gitsync.check.python import (
     builtin_functions,
+    callables,
     calls,
     dynamic,
     iterables,
+    models,
     reach,
     standard,
 )
@@ -67,10 +69,7 @@ _SHOWN_ONLY = frozenset(
         "builtins.ascii",
         "_io.open",
         "builtins.input",
-        "inspect.iscoroutinefunction",
-        "asyncio.coroutines.iscoroutinefunction",
         "inspect.isclass",
-        "inspect.isfunction",
         "inspect.isabstract",
         "inspect.signature",
         "inspect.getsource",
@@ -114,6 +113,9 @@ _IDENTITY = frozenset(
         "asyncio.coroutine",
         "atexit.register",
         "typing.cast",
+        "typing.reveal_type",
+        "inspect.markcoroutinefunction",
+        "unittest.case.expectedFailure",
         "abc.ABC.register",
         "typing_extensions.deprecated",
         "warnings.deprecated",
@@ -163,6 +165,9 @@ def notice(
         policy.notice(m, frame, path, args, keywords, node)
 
 
+_TABLES = (builtin_functions.RULES, callables.RULES, iterables.RULES, standard.RULES)
+
+
 # -- the dispatcher --------------------------------------------------------------------------
 
 
@@ -178,7 +183,7 @@ def call_external(
     """Call something of builtins, the standard library or the SDK."""
     path = function.path
     rule = next(
-        (t[path] for t in (builtin_functions.RULES, iterables.RULES, standard.RULES) if path in t),
+        (table[path] for table in _TABLES if path in table),
         None,
     )
     if rule is not None and unknown is None:
@@ -224,6 +229,7 @@ def call_external(
         if path.startswith("importlib.") and _harmless_importlib(path):
             return Opaque(f"{path}()")
         return m.unknown(frame, node, f"{path} can bring in anything")
+    models.check_arguments(m, frame, function, args, keywords, node, unknown)
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):
         return Opaque(f"{path}()")

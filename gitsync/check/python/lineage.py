@@ -13,6 +13,7 @@ from gitsync.check.python.values import (
     Const,
     Ext,
     InstanceObj,
+    ListObj,
     Opaque,
     Ref,
     TupleValue,
@@ -60,10 +61,19 @@ def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -
                     result = calls.call(
                         m, frame, calls.bind(m, method, base), [TupleValue(tuple(bases))], {}, node
                     )
+                    if isinstance(result, Const | Ref) and not is_tuple(m, result):
+                        reason = "__mro_entries__ must give a tuple"
+                        raise m.error(frame, node, "TypeError", reason)
                     out.extend(expressions.items_of(m, frame, result, node)[0])
                     continue
         out.append(base)
     return out
+
+
+def is_tuple(m: Machine, value: Value) -> bool:
+    """True for a tuple, whether all its items are known or not."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    return isinstance(value, TupleValue) or (isinstance(obj, ListObj) and obj.kind == "tuple")
 
 
 _TYPING_KINDS = ("typing.NamedTuple", "typing.TypedDict")

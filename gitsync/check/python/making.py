@@ -215,8 +215,12 @@ def _build(
                 raise m.error(frame, node, "TypeError", "a base of the class is no class")
             continue
         if not isinstance(base, Ref) or not isinstance(m.obj(base), ClassObj):
-            if isinstance(base, Ref) and isinstance(m.obj(base), InstanceObj):
-                return m.unknown(frame, node, "a base of the class is no class")
+            made = m.obj(base) if isinstance(base, Ref) else None
+            if isinstance(made, InstanceObj) and len(bases) == 1 and not keywords:
+                # the type of the base is what makes the "class"
+                space = m.new(DictObj({Const(k): v for k, v in values.items()}))
+                parts: list[Value] = [Const(name), TupleValue(tuple(bases)), space]
+                return calls.call(m, frame, made.cls, parts, {}, node)
             raise m.error(frame, node, "TypeError", f"a base of the class {name} is no class")
     keywords = dict(keywords)
     explicit = keywords.pop("metaclass", None)

@@ -104,6 +104,8 @@ def apply_decorator(
         return value
     if name == "wraps":
         return wrapping.copy_attributes(m, value, dict(decorator.parts).get("wrapped", NONE))
+    if name == "suppress":
+        raise m.error(frame, node, "TypeError", "contextlib.suppress() is no decorator")
     if name == "accessor":
         return wrapping.with_accessor(decorator, value)
     if name == "cache":
