@@ -6,6 +6,7 @@ import ast
 import posixpath
 
 from gitsync.check.python import (
+    calls,
     classes,
     comparing,
     expressions,
@@ -82,6 +83,11 @@ def _isinstance(
         if isinstance(value, Opaque | Unknown) or (isinstance(value, Ext) and value.kind == "v"):
             return Opaque("bool()")
         return FALSE
+    kind_obj = m.obj(kind) if isinstance(kind, Ref) else None
+    if isinstance(kind_obj, ClassObj):
+        hook = classes.meta_attribute(m, kind_obj, "__instancecheck__")
+        if hook is not None:
+            return _bool(m, frame, [calls.call(m, frame, hook, [kind, value], {}, node)], {}, node)
     if isinstance(value, Opaque | Unknown | Ext):
         return Opaque("bool()")
     cls = _type(m, frame, [value], {}, node)

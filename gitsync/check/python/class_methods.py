@@ -20,6 +20,7 @@ from gitsync.check.python.values import (
     NONE,
     ClassObj,
     Const,
+    DictObj,
     Ext,
     InstanceObj,
     Namespace,
@@ -116,6 +117,10 @@ def super_method(
                     raise m.error(
                         frame, node, "TypeError", f"the abstract class {made.name} is instantiated"
                     )
+                others = set(_providers_after(m, cls, after)) - set(_SDK)
+                if (len(args) > 1 or keywords) and not others and unknown is None:
+                    reason = "object.__new__() takes the class and nothing else"
+                    raise m.error(frame, node, "TypeError", reason)
                 return m.new(InstanceObj(cls, tuple(args[1:])))
         return Opaque()
     if name == "__call__" and isinstance(subject, Ref):
@@ -126,7 +131,7 @@ def super_method(
         instance = m.obj(subject)
         if isinstance(instance, InstanceObj):
             following = _providers_after(m, instance.cls, after)
-            if following and following[0] in [Ext(b) for b in BASES.values()]:
+            if following and following[0] in _SDK:
                 instances.initialise_component(
                     m, frame, subject, args, keywords, node, is_known=unknown is None
                 )
@@ -143,6 +148,13 @@ def super_method(
             if isinstance(space, Namespace):
                 m.store(subject.oid, str(args[0].value), args[1])
         return NONE
+    if name == "__init_subclass__" and keywords and unknown is None:
+        others = set(_providers_after(m, subject, after)) - set(_SDK)
+        if not others:
+            reason = "__init_subclass__() is given keywords that nothing takes"
+            raise m.error(frame, node, "TypeError", reason)
+    if name == "__prepare__":
+        return m.new(DictObj({}))
     if name in ("__init_subclass__", "__set_name__", "__exit__", "__enter__"):
         return NONE
     if name == "__getattribute__" and args and isinstance(args[0], Const):
@@ -161,6 +173,7 @@ def super_method(
 
 
 # bases whose constructor is that of `object`
+_SDK = [Ext(base, "c") for base in BASES.values()]
 _PLAIN = ("abc.ABC", "typing.Generic", "typing.Protocol", "builtins.object")
 
 

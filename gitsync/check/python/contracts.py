@@ -72,9 +72,10 @@ def _tried(m: Machine, state: State, cls: Ref, name: str, codes: set[str]) -> li
     if not isinstance(obj, ClassObj) or classes.meta_attribute(m, obj, "__call__") is not None:
         return []
     out: list[Breach] = []
-    made = [classes.class_attribute(m, cls, n) for n in ("__init__", "__new__")]
+    names = ("__init__", "__new__", "__setattr__", "config")
+    made = [classes.class_attribute(m, cls, n) for n in names]
     if "bad-init" not in codes and any(made):
-        functions = [m.obj(v) for v in made if isinstance(v, Ref)]
+        functions = [m.obj(v) for v in made[:2] if isinstance(v, Ref)]
         place = next(
             (_function_place(f) for f in functions if isinstance(f, FunctionObj)), obj.place
         )

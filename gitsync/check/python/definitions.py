@@ -9,6 +9,7 @@ from gitsync.check.python import (
     calls,
     classes,
     expressions,
+    generics,
     invoking,
 )
 from gitsync.check.python.machine import Machine
@@ -84,7 +85,7 @@ def with_type_params(m: Machine, frame: Frame, type_params: list[Any]) -> Frame:
     names = frozenset(p.name for p in type_params)
     scope = Scope("function", names)
     for param in type_params:
-        scope.values[param.name] = Opaque("typing.TypeVar()")
+        scope.values[param.name] = generics.make(m, f"typing.{type(param).__name__}")
     ref = m.new(scope)
     if frame.kind == "class":
         scope.values.update(

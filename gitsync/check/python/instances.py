@@ -19,6 +19,7 @@ from gitsync.check.python.values import (
     NONE,
     ClassObj,
     Const,
+    Coroutine,
     DataclassInit,
     DictObj,
     Ext,
@@ -143,7 +144,11 @@ def new_instance(
 
         dataclassing.initialise(m, frame, made, init, args, keywords, node, rest, kwrest)
     elif isinstance(init, Ref) and isinstance(m.obj(init), FunctionObj):
-        calls.call(m, frame, init, [made, *args], keywords, node, rest=rest, kwrest=kwrest)
+        given = m.concrete(
+            calls.call(m, frame, init, [made, *args], keywords, node, rest=rest, kwrest=kwrest)
+        )
+        if given != NONE and isinstance(given, Const | TupleValue | Ref | Coroutine):
+            raise m.error(frame, node, "TypeError", f"__init__() of {cls.name} gives a value back")
     elif isinstance(init, Ext):
         if isinstance(made, Ref):
             initialise_component(

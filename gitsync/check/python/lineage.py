@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import calls, classes, expressions, reach, slots
+from gitsync.check.python import calls, classes, expressions, generics, reach, slots
 from gitsync.check.python.facts import facts
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
@@ -46,7 +46,7 @@ def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -
             continue
         if isinstance(base, Ext):
             _check_external(m, frame, base, bases, node)
-        if base == Opaque("typing.TypeVar()"):
+        if generics.kind_of(m, base):
             raise m.error(frame, node, "TypeError", "a type variable cannot be a base class")
         if isinstance(base, Ext) and base.path in _TYPING_KINDS:
             out.append(

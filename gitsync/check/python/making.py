@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import cast
 
-from gitsync.check.python import calls, classes, definitions, expressions, lineage, reach
+from gitsync.check.python import calls, classes, definitions, expressions, generics, lineage, reach
 from gitsync.check.python.facts import BASES, facts
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
@@ -59,7 +59,9 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
     type_params = list(getattr(node, "type_params", ()) or ())
     at = m.place(frame, node)
 
-    def head() -> tuple[list[Value], list[Value], dict[str, Value], Frame, Value | None]:
+    def head() -> tuple[
+        list[Value], list[Value], dict[str, Value], Frame, Value | None, dict[str, Value] | Unknown
+    ]:
         decorators = [expressions.evaluate(m, frame, d) for d in node.decorator_list]
         inner = definitions.with_type_params(m, frame, type_params)
         bases: list[Value] = []
@@ -81,14 +83,17 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
             else:
                 calls.spread(m, frame, value, keywords, keyword.value)
         if type_params:
-            bases.append(Alias(Ext("typing.Generic", "c")))
-        return decorators, bases, keywords, inner, rest
+            names = m.space(inner.scope or 0).values
+            own = TupleValue(tuple(names[p.name] for p in type_params))
+            bases.append(Alias(Ext("typing.Generic", "c"), (own,)))
+        prepared = _prepare(m, frame, getattr(node, "plain_name", node.name), bases, keywords, node)
+        return decorators, bases, keywords, inner, rest, prepared
 
     for after, found in m.branches(state, head):
         if isinstance(found, Raised):
             out.append(Outcome(after, Kind.RAISE, raised=found))
             continue
-        decorators, bases, keywords, inner, rest = found
+        decorators, bases, keywords, inner, rest, prepared = found
         m.state = after
         scope = Scope("class", owned(node).names)
         scope.declared_global = owned(node).declared_global
@@ -100,6 +105,10 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
         module = m.space(frame.module)
         scope.values["__module__"] = module.values.get("__name__", Const(""))
         scope.values["__qualname__"] = Const(qualname)
+        if isinstance(prepared, Unknown):
+            scope.taint = prepared
+        else:
+            scope.values = prepared | scope.values
         ref = m.new(scope)
         closure = inner.closure if inner.scope is None else (inner.scope, *inner.closure)
         body = replace(
@@ -116,6 +125,40 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
                 continue
             out += _finish(m, frame, result.state, node, ref, bases, keywords, decorators, rest, at)
     return m.join(out)
+
+
+_PREPARED = "\0prepared"
+
+
+def _prepare(
+    m: Machine,
+    frame: Frame,
+    name: str,
+    bases: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> dict[str, Value] | Unknown:
+    """What `__prepare__` of the metaclass puts into the namespace before the body runs."""
+    metas = [keywords["metaclass"]] if "metaclass" in keywords else []
+    for base in bases:
+        obj = m.obj(base) if isinstance(base, Ref) else None
+        metas += obj.meta[:1] if isinstance(obj, ClassObj) else ()
+    for meta in metas:
+        hook = classes.class_attribute(m, meta, "__prepare__")
+        if hook is None:
+            continue
+        function = calls.bind(m, hook, meta)
+        if isinstance(hook, Wrapped) and hook.kind == "classmethod":
+            function = Bound(hook.function, meta)
+        words = {k: v for k, v in keywords.items() if k != "metaclass"}
+        args: list[Value] = [Const(name), TupleValue(tuple(bases))]
+        space = m.concrete(calls.call(m, frame, function, args, words, node))
+        obj = m.obj(space) if isinstance(space, Ref) else None
+        if not isinstance(obj, DictObj) or obj.rest is not None or obj.factory is not None:
+            return m.unknown(frame, node, "the metaclass prepares its own namespace")
+        texts = {k.value: v for k, v in obj.items.items() if isinstance(k, Const)}
+        return {str(k): v for k, v in texts.items()} | {_PREPARED: Const(True)}
+    return {}
 
 
 def _declared_global(m: Machine, frame: Frame) -> frozenset[str]:
@@ -201,6 +244,7 @@ def _build(
     values: dict[str, Value],
     node: ast.AST,
 ) -> Value:
+    generics.check_bases(m, frame, raw_bases, node)
     bases = lineage.resolve_bases(m, frame, raw_bases, node)
     for base in bases:
         if isinstance(base, Unknown):
@@ -222,6 +266,7 @@ def _build(
                 parts: list[Value] = [Const(name), TupleValue(tuple(bases)), space]
                 return calls.call(m, frame, made.cls, parts, {}, node)
             raise m.error(frame, node, "TypeError", f"a base of the class {name} is no class")
+    prepared = values.pop(_PREPARED, None) is not None
     keywords = dict(keywords)
     explicit = keywords.pop("metaclass", None)
     meta = lineage.metaclass(m, frame, explicit, bases, node)
@@ -229,6 +274,8 @@ def _build(
         return meta
     own = [p for p in meta if isinstance(p, Ref)]
     if own:
+        if not prepared and _meta_lookup(m, meta, "__prepare__") is not None:
+            return m.unknown(frame, node, "the metaclass prepares its own namespace")
         return _by_metaclass(m, frame, meta, name, bases, keywords, values, node)
     if any(not isinstance(p, Ref | Ext) for p in meta) and any(
         reach.is_component(m.state, b) for b in bases
@@ -249,14 +296,6 @@ def _by_metaclass(
 ) -> Value:
     """A metaclass of the repository: run its `__new__` and `__init__`."""
     first = meta[0]
-    for part in meta:
-        obj = m.obj(part) if isinstance(part, Ref) else None
-        if (
-            isinstance(obj, ClassObj)
-            and ({"__prepare__", "__call__", "__getattribute__"} & set(obj.values))
-            and "__prepare__" in obj.values
-        ):
-            return m.unknown(frame, node, "the metaclass prepares its own namespace")
     space = DictObj({Const(k): v for k, v in values.items()})
     args: list[Value] = [Const(name), TupleValue(tuple(bases)), m.new(space)]
     new = _meta_lookup(m, meta, "__new__")
@@ -297,7 +336,10 @@ def create(
     if module is None:
         module = _text(m.space(frame.module).values.get("__name__")) or ""
         values.setdefault("__module__", Const(module))
-    qualname = _text(values.pop("__qualname__", None)) or name
+    given = values.pop("__qualname__", None)
+    if isinstance(given, Const) and not isinstance(given.value, str):
+        raise m.error(frame, node, "TypeError", "__qualname__ must be text")
+    qualname = _text(given) or name
     place = m.place(frame, node)
     cls = ClassObj(name, qualname, shown_module(m, frame, module), place)
     cls.node = node if isinstance(node, ast.ClassDef) else None
@@ -328,10 +370,10 @@ def create(
                 method = classes.class_attribute(m, obj.cls, "__set_name__")
                 if method is not None:
                     calls.call(m, frame, calls.bind(m, method, value), [ref, Const(key)], {}, node)
-    if is_abc(cls):
+    _init_subclass(m, frame, ref, keywords, node)
+    if is_abc(cls):  # after the hooks, which may still fill methods in
         changed = cast(ClassObj, m.state.change(ref.oid))
         changed.abstract = classes.abstract_names(m, ref)
-    _init_subclass(m, frame, ref, keywords, node)
     return ref
 
 

@@ -12,6 +12,7 @@ from gitsync.check.python import (
     containers,
     dataclassing,
     expressions,
+    generics,
     instances,
     invoking,
     reach,
@@ -185,6 +186,15 @@ def _new_type(
 ) -> Value:
     """No class: an object that gives back whatever it is called with."""
     return Decorator("new-type")
+
+
+def _type_variable(path: str) -> Rule:
+    def make(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        return generics.make(m, path, *args)
+
+    return make
 
 
 def _copy(
@@ -386,6 +396,7 @@ RULES: dict[str, Rule] = {
     "typing.overload": _overload,
     "typing.assert_type": _copy,
     "typing.NewType": _new_type,
+    **{path: _type_variable(path) for path in generics.KINDS},
     "copy.copy": _copy,
     "copy.deepcopy": _copy,
     "asyncio.run": _run_async,

@@ -11,6 +11,7 @@ from gitsync.check.python import (
     classes,
     containers,
     expressions,
+    generics,
     reach,
 )
 from gitsync.check.python.facts import BASES
@@ -94,8 +95,10 @@ def _of_class(
         return calls.call(m, frame, function, [owner, key], {}, node)
     known = all(isinstance(p, Ref) or p in _SUBSCRIPTED_BY_GENERIC for p in obj.mro)
     generic = any(isinstance(p, Ext) and p.path in _GENERIC for p in obj.mro)
-    if known and (not generic or _has_no_parameters(m, obj)):
+    if known and not generic:
         raise m.error(frame, node, "TypeError", f"the class {obj.name} cannot be subscripted")
+    if known:
+        generics.check_arguments(m, frame, obj, key, node)
     return Alias(owner, (key,))
 
 
@@ -104,21 +107,6 @@ _GENERIC = ("typing.Generic", "typing.Protocol", BASES["workflow"])
 _SUBSCRIPTED_BY_GENERIC = [
     Ext(p) for p in (*BASES.values(), "abc.ABC", "builtins.object", "typing.Generic")
 ]
-
-
-def _has_no_parameters(m: Machine, obj: ClassObj) -> bool:
-    """True if no base of the class was written with a type variable."""
-    if obj.raw_bases is None:
-        return False
-    arguments = [arg for base in obj.raw_bases if isinstance(base, Alias) for arg in base.args]
-    generic = [Ext("typing.Generic"), Ext("typing.Protocol")]
-    if any(isinstance(b, Alias) and b.origin in generic for b in obj.raw_bases):
-        return False
-    return all(
-        classes.is_class(m, item) or isinstance(item, Const)
-        for arg in arguments
-        for item in (arg.items if isinstance(arg, TupleValue) else (arg,))
-    )
 
 
 def _check_parameters(m: Machine, frame: Frame, owner: Ext, key: Value, node: ast.AST) -> None:

@@ -17,6 +17,7 @@ from gitsync.check.python.source import LimitHit
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     ClassObj,
+    Const,
     Coroutine,
     Ext,
     FunctionObj,
@@ -41,7 +42,13 @@ def failing_constructor(m: Machine, state: State, cls: Ref, place: Place) -> Rai
     frame, node = Frame(module=0, path=place.path), _nowhere(place)
 
     def run() -> Value:
-        return instances.new_instance(m, frame, cls, obj, [Opaque("config")], {}, node)
+        made = m.concrete(instances.new_instance(m, frame, cls, obj, [Opaque("config")], {}, node))
+        inner = m.obj(made) if isinstance(made, Ref) else None
+        if isinstance(made, Const) or (
+            isinstance(inner, InstanceObj) and cls not in classes.mro_of(m, inner.cls)
+        ):
+            raise m.error(frame, node, "TypeError", "it gives something else than an instance")
+        return made
 
     return _every_course(m, state, run, lambda kind: not set(_LATER) & set(classes.mro_of(m, kind)))
 
