@@ -250,7 +250,11 @@ def of_class(
         hook = classes.meta_attribute(m, obj, "__getattr__")
         if hook is not None:
             return calls.call(m, frame, hook, [owner, Const(name)], {}, node)
-        if any(not isinstance(p, Ref) and p not in _BARE for p in (*obj.mro, *obj.meta)):
+        from gitsync.check.python import enums
+
+        if not enums.has_no_attribute(m, obj, name) and any(
+            not isinstance(p, Ref) and p not in _BARE for p in (*obj.mro, *obj.meta)
+        ):
             return Opaque(f"{obj.name}.{name}")
         raise m.error(frame, node, "AttributeError", f"the class {obj.name} has no '{name}'")
     return _from_class(m, frame, found, owner, node)

@@ -44,6 +44,7 @@ def _type(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     if len(args) == 3:
+        instances.refuse_aliases(m, frame, args[1], node)
         return instances.class_from_parts(m, frame, args, keywords, node)
     if len(args) != 1 or keywords:
         raise m.error(frame, node, "TypeError", "type() takes one argument or three")

@@ -14,6 +14,7 @@ from gitsync.check.python import (
 )
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
+    NONE,
     ClassObj,
     Const,
     Coroutine,
@@ -59,10 +60,25 @@ def hashable(m: Machine, key: Value) -> bool:
     return isinstance(key, Const | PathValue) or (isinstance(key, Ext) and key.kind in "cfm")
 
 
+def as_key(m: Machine, frame: Frame, key: Value, node: ast.AST) -> Value:
+    """A value as a dict or a set sees it; raises for one that has no hash."""
+    from gitsync.check.python import enums
+
+    obj = m.obj(key) if isinstance(key, Ref) else None
+    unhashable = isinstance(obj, DictObj) or (
+        isinstance(obj, ListObj) and obj.kind in ("list", "set", "deque")
+    )
+    if isinstance(obj, InstanceObj):
+        unhashable = classes.class_attribute(m, obj.cls, "__hash__") == NONE
+    if unhashable:
+        raise m.error(frame, node, "TypeError", "this value cannot be a key: it has no hash")
+    return enums.plain_value(m, key)
+
+
 def put(m: Machine, frame: Frame, obj: DictObj, key: Value, value: Value, node: ast.AST) -> None:
     """Set an item of a dict object that may be changed in place."""
+    key = as_key(m, frame, key, node)
     if hashable(m, key):
-        obj.items.pop(key, None) if False else None
         obj.items[key] = value
         return
     known = [value, *([obj.rest] if obj.rest is not None else [])]
@@ -256,20 +272,33 @@ def equal(m: Machine, left: Value, right: Value) -> bool | None:
                 if a.kind == "set"
                 else (False if False in answers else (None if None in answers else True))
             )
+        if _is_plain_enum(m, left) and _is_plain_enum(m, right):
+            return False
         return None
     if isinstance(left, Const) or isinstance(right, Const):
         other = right if isinstance(left, Const) else left
         const = left if isinstance(left, Const) else right
         if isinstance(other, Ref) and isinstance(m.obj(other), InstanceObj):
-            inner = m.obj(other).values.get("value")  # type: ignore[attr-defined]
-            cls = m.obj(other).cls  # type: ignore[attr-defined]
-            if isinstance(cls, Ref) and Ext("enum.StrEnum") in classes.mro_of(m, cls):
-                return equal(m, inner, const) if inner is not None else None
-            return None
+            from gitsync.check.python import enums
+
+            held = enums.plain_value(m, other)
+            if isinstance(held, Const):
+                return equal(m, held, const)
+            return False if _is_plain_enum(m, other) else None
         if isinstance(other, Ref | TupleValue | PathValue):
             return False
         return None
     return comparing.identical(m, left, right)
+
+
+def _is_plain_enum(m: Machine, value: Value) -> bool:
+    """True for a member of an enum that is equal to itself only."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    cls = m.obj(obj.cls) if isinstance(obj, InstanceObj) and isinstance(obj.cls, Ref) else None
+    if not isinstance(obj, InstanceObj) or not isinstance(cls, ClassObj):
+        return False
+    bare = all(isinstance(p, Ref) or p == Ext("enum.Enum") for p in cls.mro)
+    return bare and classes.is_enum(cls) and classes.class_attribute(m, obj.cls, "__eq__") is None
 
 
 def contains(m: Machine, owner: Value, item: Value) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from gitsync.check.python import calls, classes, instances, trials
+from gitsync.check.python import calls, classes, named_tuples, trials
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
@@ -343,7 +343,7 @@ def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
     if Opaque("collections.namedtuple()") in obj.mro and not _makes_itself(m, cls):
         reason = f"{obj.qualname} is a named tuple, and its fields are not known"
         return [Breach("bad-init", obj.place, obj.qualname, reason, certain=False)]
-    fields = instances.named_tuple_fields(m, cls)
+    fields = named_tuples.fields(m, cls)
     if fields is not None and not _makes_itself(m, cls):
         if not fields or any(required for _, required in fields[1:]):
             reason = f"{obj.qualname} is a named tuple that takes other values than one"

@@ -27,11 +27,62 @@ from gitsync.check.python.values import (
 )
 from gitsync.check.python.worlds import Frame
 
+_OPTIONS = frozenset(
+    [
+        "init",
+        "repr",
+        "eq",
+        "order",
+        "unsafe_hash",
+        "frozen",
+        "match_args",
+        "kw_only",
+        "slots",
+        "weakref_slot",
+    ]
+)
+_FIELD_OPTIONS = frozenset(
+    ["default", "default_factory", "init", "repr", "hash", "compare", "metadata", "kw_only"]
+)
+
+
+def field(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`dataclasses.field(...)`, which takes keywords only."""
+    if args or set(keywords) - _FIELD_OPTIONS:
+        raise m.error(frame, node, "TypeError", "field() is given an argument it does not take")
+    if {"default", "default_factory"} <= set(keywords):
+        raise m.error(frame, node, "ValueError", "a field has a default and a default_factory")
+    return Decorator("field", tuple(keywords.items()))
+
+
+def replace(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`dataclasses.replace(instance, **changes)`: the constructor again, with the old values."""
+    old = m.obj(args[0]) if len(args) == 1 and isinstance(args[0], Ref) else None
+    cls = old.cls if isinstance(old, InstanceObj) else None
+    init = classes.class_attribute(m, cls, "__init__") if cls is not None else None
+    if not isinstance(old, InstanceObj) or not isinstance(init, DataclassInit) or cls is None:
+        if any(reach.touches(m.state, v) for v in (*args, *keywords.values())):
+            return m.unknown(frame, node, "a copy with other values is made")
+        return Opaque()
+    given: dict[str, Value] = {}
+    for part in init.fields:
+        held = old.values.get(part.name) or classes.class_attribute(m, cls, part.name)
+        if part.accepted and not part.handed_on and held is not None:
+            given[part.name] = held
+    return calls.call(m, frame, cls, [], given | keywords, node)
+
 
 def _check_options(
     m: Machine, frame: Frame, cls: ClassObj, options: dict[str, Value], node: ast.AST
 ) -> None:
     """Raise for options that `dataclass` refuses."""
+    if set(options) - _OPTIONS:
+        name = min(set(options) - _OPTIONS)
+        raise m.error(frame, node, "TypeError", f"dataclass() has no option '{name}'")
     is_ordered = options.get("order") == Const(True)
     if is_ordered and options.get("eq") == Const(False):
         raise m.error(frame, node, "ValueError", "order=True needs eq=True")

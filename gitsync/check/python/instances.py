@@ -7,16 +7,17 @@ import ast
 from gitsync.check.python import (
     calls,
     classes,
-    containers,
+    enums,
     expressions,
     making,
     models,
+    named_tuples,
     reach,
-    subscripts,
 )
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
+    Alias,
     ClassObj,
     Const,
     Coroutine,
@@ -46,6 +47,9 @@ def iterate_instance(
             doubt = reach.touches(m.state, value)
             return [], m.unknown(frame, node, "an iterator of its own") if doubt else Opaque()
         return expressions.items_of(m, frame, result, node)
+    fields = named_tuples.items(m, obj)
+    if fields is not None:
+        return fields, None
     if any(reach.touches(m.state, v) for v in obj.values.values()):
         return [], m.unknown(frame, node, "an object that holds a component is iterated over")
     if isinstance(obj.cls, Ref):
@@ -81,7 +85,7 @@ def instantiate(
             m, frame, calls.bind(m, hook, ref), args, keywords, node, rest=rest, kwrest=kwrest
         )
     if classes.is_enum(cls):
-        return _enum_member(m, frame, ref, cls, args, node)
+        return enums.by_value(m, frame, ref, cls, args, node)
     if any(Ext("typing.TypedDict") in raw for raw in classes.written_bases(m, ref)):
         return _typed_dict(m, frame, cls, args, keywords, node, rest or kwrest)
     return new_instance(m, frame, ref, cls, args, keywords, node, rest, kwrest)
@@ -155,16 +159,13 @@ def new_instance(
                 m, frame, made, args, keywords, node, is_known=not (rest or kwrest)
             )
     elif isinstance(made, Ref):
-        fields = named_tuple_fields(m, ref) if new is None else None
-        if fields is not None:
-            _fill_named_tuple(
-                m, frame, made, cls.name, fields, args, keywords, node, rest or kwrest
-            )
+        if new is None:
+            named_tuples.fill(m, frame, made, args, keywords, node, rest or kwrest)
         models.check_arguments(m, frame, ref, args, keywords, node, rest or kwrest)
         for name, value in keywords.items():
             m.store(made.oid, name, value)
         if (
-            fields is None
+            named_tuples.fields(m, ref) is None
             and not keywords
             and args
             and all(isinstance(p, Ref) for p in cls.mro)
@@ -195,41 +196,6 @@ def initialise_component(
     storing.put(m, frame, made, "config", value, node)
 
 
-def _fill_named_tuple(
-    m: Machine,
-    frame: Frame,
-    made: Ref,
-    name: str,
-    fields: list[tuple[str, bool]],
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-    unknown: Value | None,
-) -> None:
-    """The `__new__` that `NamedTuple` writes."""
-    names = [field for field, _ in fields]
-    given = dict(zip(names, args, strict=False))
-    wrong = len(args) > len(names) or set(keywords) - (set(names) - set(given))
-    lacking = [f for f, required in fields if required and f not in given and f not in keywords]
-    if wrong or (lacking and unknown is None):
-        raise m.error(frame, node, "TypeError", f"{name}() is given other values than its fields")
-    for field, value in (given | keywords | dict.fromkeys(lacking, unknown or NONE)).items():
-        m.store(made.oid, field, value)
-
-
-def named_tuple_fields(m: Machine, cls: Value) -> list[tuple[str, bool]] | None:
-    """(name, required) of each field of a `typing.NamedTuple` in the MRO; None if there is none."""
-    for part in classes.mro_of(m, cls):
-        obj = m.obj(part) if isinstance(part, Ref) else None
-        if not isinstance(obj, ClassObj) or Ext("typing.NamedTuple") not in (obj.raw_bases or ()):
-            continue
-        annotations = obj.values.get(making.ANNOTATIONS)
-        entries = annotations.items if isinstance(annotations, TupleValue) else ()
-        names = [str(e.items[0].value) for e in entries]  # type: ignore[attr-defined]
-        return [(name, name not in obj.values) for name in names]
-    return None
-
-
 def _constructor_part(m: Machine, ref: Ref, name: str) -> Value | None:
     found = classes.find_in_mro(m, ref, name)
     return found[1] if found is not None else None
@@ -246,7 +212,16 @@ def _call_metaclass(
     """`Meta("Name", bases, namespace)`."""
     if len(args) != 3:
         return m.unknown(frame, node, "a metaclass is called in an unusual way")
+    refuse_aliases(m, frame, args[1], node)
     return class_from_parts(m, frame, args, {**keywords, "metaclass": ref}, node)
+
+
+def refuse_aliases(m: Machine, frame: Frame, bases: Value, node: ast.AST) -> None:
+    """`type()` itself does not resolve `Class[argument]`, as the class statement does."""
+    items, _ = expressions.items_of(m, frame, bases, node)
+    if any(isinstance(item, Alias) for item in items):
+        reason = "type() takes no Class[argument] as a base; types.new_class() does"
+        raise m.error(frame, node, "TypeError", reason)
 
 
 def class_from_parts(
@@ -267,20 +242,3 @@ def class_from_parts(
             return m.unknown(frame, node, "the parts of the class are not known")
         return Opaque()
     return making.build(m, frame, str(name.value), items, keywords, values, node)
-
-
-def _enum_member(
-    m: Machine, frame: Frame, ref: Ref, cls: ClassObj, args: list[Value], node: ast.AST
-) -> Value:
-    members = [
-        v for v in cls.values.values() if isinstance(v, Ref) and isinstance(m.obj(v), InstanceObj)
-    ]
-    for member in members:
-        obj = m.obj(member)
-        if (
-            isinstance(obj, InstanceObj)
-            and args
-            and containers.equal(m, obj.values.get("value", NONE), args[0])
-        ):
-            return member
-    return subscripts.pick_any(m, frame, list(members), node)

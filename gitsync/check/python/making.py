@@ -62,7 +62,7 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
     def head() -> tuple[
         list[Value], list[Value], dict[str, Value], Frame, Value | None, dict[str, Value] | Unknown
     ]:
-        decorators = [expressions.evaluate(m, frame, d) for d in node.decorator_list]
+        decorators = definitions.decorators_of(m, frame, node)
         inner = definitions.with_type_params(m, frame, type_params)
         bases: list[Value] = []
         rest: Value | None = None
@@ -147,9 +147,10 @@ def _prepare(
         hook = classes.class_attribute(m, meta, "__prepare__")
         if hook is None:
             continue
-        function = calls.bind(m, hook, meta)
-        if isinstance(hook, Wrapped) and hook.kind == "classmethod":
-            function = Bound(hook.function, meta)
+        function = hook
+        if isinstance(hook, Wrapped):
+            is_static = hook.kind == "staticmethod"
+            function = hook.function if is_static else Bound(hook.function, meta)
         words = {k: v for k, v in keywords.items() if k != "metaclass"}
         args: list[Value] = [Const(name), TupleValue(tuple(bases))]
         space = m.concrete(calls.call(m, frame, function, args, words, node))
@@ -206,6 +207,7 @@ def _finish(
         for decorator, where in zip(
             reversed(decorators), reversed(node.decorator_list), strict=True
         ):
+            m.at = m.place(frame, where)
             value = m.concrete(calls.decorate(m, frame, decorator, value, where))
         m.at = at
         m.bind(frame, node.name, value)
@@ -244,7 +246,10 @@ def _build(
     values: dict[str, Value],
     node: ast.AST,
 ) -> Value:
+    from gitsync.check.python import named_tuples
+
     generics.check_bases(m, frame, raw_bases, node)
+    named_tuples.check_fields(m, frame, raw_bases, values, node)
     bases = lineage.resolve_bases(m, frame, raw_bases, node)
     for base in bases:
         if isinstance(base, Unknown):
@@ -351,6 +356,8 @@ def create(
         found = values.get(hook)
         if isinstance(found, Ref) and isinstance(m.obj(found), FunctionObj):
             values[hook] = Wrapped("classmethod", found)
+    if "__eq__" in values and "__hash__" not in values:
+        values["__hash__"] = Const(None)
     found = values.get("__new__")
     if isinstance(found, Ref) and isinstance(m.obj(found), FunctionObj):
         values["__new__"] = Wrapped("staticmethod", found)
@@ -360,7 +367,9 @@ def create(
     lineage.check_bases(m, frame, cls, bases, keywords, node)
     ref = m.new(cls)
     if classes.is_enum(cls):
-        _make_members(m, frame, ref, node)
+        from gitsync.check.python import enums
+
+        enums.make_members(m, frame, ref, node)
     for key, value in list(values.items()):
         if isinstance(value, Ref):
             obj = m.obj(value)
@@ -392,30 +401,6 @@ def shown_module(m: Machine, frame: Frame, name: str) -> str:
 
 def _text(value: Value | None) -> str | None:
     return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
-
-
-def _make_members(m: Machine, frame: Frame, ref: Ref, node: ast.AST) -> None:
-    """The members of an enum become instances of it; no name may be given twice."""
-    cls = cast(ClassObj, m.state.change(ref.oid))
-    body = node.body if isinstance(node, ast.ClassDef) else []
-    given = [
-        target.id
-        for part in body
-        if isinstance(part, ast.Assign)
-        for target in part.targets
-        if isinstance(target, ast.Name) and not target.id.startswith("_")
-    ]
-    for name in given:
-        if given.count(name) > 1:
-            raise m.error(frame, node, "TypeError", f"the member {cls.name}.{name} is given twice")
-    for key, value in list(cls.values.items()):
-        if key.startswith("_") or isinstance(value, Wrapped | Bound):
-            continue
-        if isinstance(value, Ref) and isinstance(m.obj(value), FunctionObj):
-            continue
-        member = InstanceObj(ref)
-        member.values = {"value": value, "_value_": value, "name": Const(key), "_name_": Const(key)}
-        cls.values[key] = m.new(member)
 
 
 def _init_subclass(

@@ -384,6 +384,7 @@ def _dict_method(
     key = args[0] if args else NONE
     default = args[1] if len(args) > 1 else NONE
     if name in ("get", "pop", "setdefault"):
+        key = containers.as_key(m, frame, key, node)
         if containers.hashable(m, key):
             found = obj.items.get(key)
             if found is None and obj.rest is None:

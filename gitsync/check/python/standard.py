@@ -15,6 +15,8 @@ from gitsync.check.python import (
     generics,
     instances,
     invoking,
+    lineage,
+    named_tuples,
     reach,
     subscripts,
     wrapping,
@@ -23,6 +25,7 @@ from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     NONE,
     TRUE,
+    Bound,
     ClassObj,
     Const,
     Coroutine,
@@ -186,6 +189,23 @@ def _new_type(
 ) -> Value:
     """No class: an object that gives back whatever it is called with."""
     return Decorator("new-type")
+
+
+def _method_type(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    if len(args) != 2 or args[1] == NONE:
+        raise m.error(frame, node, "TypeError", "a method needs a function and an object")
+    return Bound(args[0], args[1])
+
+
+def _resolve_bases(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    items, rest = expressions.items_of(m, frame, args[0] if args else NONE, node)
+    if rest is not None:
+        return m.unknown(frame, node, "the bases are not known")
+    return TupleValue(tuple(lineage.resolve_bases(m, frame, items, node)))
 
 
 def _type_variable(path: str) -> Rule:
@@ -387,7 +407,11 @@ RULES: dict[str, Rule] = {
     "contextlib.nullcontext": _nullcontext,
     "contextlib.suppress": _decorator("suppress", first="kind"),
     "dataclasses.dataclass": _decorator("dataclass"),
-    "dataclasses.field": _decorator("field", first="default"),
+    "dataclasses.field": dataclassing.field,
+    "dataclasses.replace": dataclassing.replace,
+    "collections.namedtuple": named_tuples.make,
+    "builtins.method": _method_type,
+    "types.resolve_bases": _resolve_bases,
     "dataclasses.make_dataclass": dataclassing.make,
     "types.SimpleNamespace": _namespace,
     "types.new_class": _new_class,

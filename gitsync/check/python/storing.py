@@ -30,8 +30,17 @@ from gitsync.check.python.values import (
 from gitsync.check.python.worlds import REGISTRY, SYS_PATH, Frame
 
 
-def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: ast.AST) -> None:
-    """`owner.name = value`."""
+def put(
+    m: Machine,
+    frame: Frame,
+    owner: Value,
+    name: str,
+    value: Value,
+    node: ast.AST,
+    *,
+    plainly: bool = False,
+) -> None:
+    """`owner.name = value`; `plainly` as `object.__setattr__` does it."""
     if isinstance(owner, Unknown):
         m.doubt(owner)
         return
@@ -47,7 +56,9 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
             if isinstance(raw, Wrapped) and raw.kind == "property":
                 _set_property(m, frame, owner, name, raw, value, node)
                 return
-            hook = classes.class_attribute(m, obj.cls, "__setattr__")
+            hook = classes.class_attribute(m, obj.cls, "__setattr__") if not plainly else None
+            if hook is None and not plainly:
+                _guard_frozen(m, frame, obj.cls, name, node)
             if hook is not None:
                 calls.call(m, frame, calls.bind(m, hook, owner), [Const(name), value], {}, node)
                 return
@@ -91,6 +102,17 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
             m.store(REGISTRY, key, value)
         if isinstance(owner, Ext) and path in BASES.values():
             m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))
+
+
+def _guard_frozen(m: Machine, frame: Frame, cls: Value, name: str, node: ast.AST) -> None:
+    """A frozen dataclass has a `__setattr__` that refuses; subclasses only for its fields."""
+    for part in classes.mro_of(m, cls):
+        obj = m.obj(part) if isinstance(part, Ref) else None
+        if not isinstance(obj, ClassObj) or not obj.frozen:
+            continue
+        if part == cls or name in [f.name for f in obj.fields or ()]:
+            reason = f"the dataclass {obj.name} is frozen"
+            raise m.error(frame, node, "AttributeError", reason)
 
 
 def _set_property(

@@ -12,6 +12,7 @@ from gitsync.check.python import (
     containers,
     expressions,
     generics,
+    named_tuples,
     reach,
 )
 from gitsync.check.python.facts import BASES
@@ -66,6 +67,9 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
             method = classes.class_attribute(m, obj.cls, "__getitem__")
             if method is not None:
                 return calls.call(m, frame, calls.bind(m, method, owner), [key], {}, node)
+            fields = named_tuples.items(m, obj)
+            if fields is not None:
+                return _of_sequence(m, frame, fields, None, key, node)
             if any(reach.touches(m.state, v) for v in obj.values.values()):
                 return m.unknown(frame, node, "an object that holds a component is subscripted")
             return Opaque()
@@ -186,6 +190,7 @@ def _of_names(m: Machine, frame: Frame, owner: Names, key: Value, node: ast.AST)
 def _of_dict(
     m: Machine, frame: Frame, owner: Ref, obj: DictObj, key: Value, node: ast.AST
 ) -> Value:
+    key = containers.as_key(m, frame, key, node)
     if containers.hashable(m, key):
         found = obj.items.get(key)
         if found is not None:
@@ -310,6 +315,7 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
     obj = m.obj(owner)
     if isinstance(obj, DictObj):
         changed = cast(DictObj, m.state.change(owner.oid))
+        key = containers.as_key(m, frame, key, node)
         if containers.hashable(m, key):
             if key in changed.items:
                 del changed.items[key]
