@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import inspect
 import subprocess
 import sys
 
 import pytest
 
-from gitsync.check.python.facts import BASES, MODEL_FIELDS, facts
+from gitsync.check.python.facts import (
+    BASES,
+    CREATE_SERVER,
+    LOCAL_BACKEND,
+    MODEL_FIELDS,
+    REQUIRED_ARGUMENTS,
+    facts,
+)
 from tests.check import generate_facts
 
 
@@ -95,3 +103,17 @@ def test_the_config_classes_need_the_fields_the_data_says() -> None:
         module, _, name = path.rpartition(".")
         model = getattr(importlib.import_module(module), name)
         assert {f for f, i in model.model_fields.items() if i.is_required()} == set(fields)
+
+
+def test_the_calls_need_the_arguments_the_data_says() -> None:
+    refs = {
+        LOCAL_BACKEND: "osmosis_ai.rollout.backend.local:LocalBackend",
+        CREATE_SERVER: "osmosis_ai.rollout.server:create_rollout_server",
+    }
+    for path, ref in refs.items():
+        module, _, name = ref.partition(":")
+        value = getattr(importlib.import_module(module), name)
+        parameters = inspect.signature(value).parameters.values()
+        assert all(p.kind is p.KEYWORD_ONLY for p in parameters)
+        needed = tuple(p.name for p in parameters if p.default is p.empty)
+        assert needed == REQUIRED_ARGUMENTS[path]

@@ -340,6 +340,14 @@ def strings_of(m: Machine, frame: Frame, value: Value, node: ast.AST) -> list[st
 def super_of(m: Machine, frame: Frame, args: list[Value], node: ast.AST) -> Value:
     """`super()` with or without arguments."""
     if len(args) >= 2:
+        obj = m.obj(args[1]) if isinstance(args[1], Ref) else None
+        made = obj.cls if isinstance(obj, InstanceObj) else args[1]
+        lineage = classes.mro_of(m, made)
+        known = isinstance(obj, InstanceObj | ClassObj) and classes.is_class(m, args[0])
+        if known and args[0] not in lineage and all(isinstance(p, Ref | Ext) for p in lineage):
+            if not (isinstance(obj, ClassObj) and args[0] in obj.meta):
+                reason = "super() is given an object that is no instance of the class"
+                raise m.error(frame, node, "TypeError", reason)
         return Super(args[0], args[1])
     if frame.class_ref is not None and frame.first_arg is not None:
         return Super(frame.class_ref, frame.first_arg)

@@ -73,6 +73,12 @@ ALSO_BRINGS = {
     "opentelemetry-sdk": {"opentelemetry"},
     "opentelemetry-exporter-otlp-proto-http": {"opentelemetry"},
 }
+# Arguments that the SDK's own calls cannot do without; all of theirs are keywords.
+REQUIRED_ARGUMENTS = {
+    LOCAL_BACKEND: ("workflow",),
+    HARBOR_BACKEND: ("orchestrator", "tasks_dir"),
+    CREATE_SERVER: ("backend",),
+}
 # Fields that the SDK's config classes cannot do without.
 MODEL_FIELDS: dict[str, dict[str, type]] = {
     "osmosis_ai.rollout.types.config.BaseConfig": {"name": str},

@@ -87,6 +87,15 @@ def check_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -> 
             raise m.error(frame, node, "TypeError", reason)
 
 
+def check_listed(m: Machine, frame: Frame, owner: Ext, key: Value, node: ast.AST) -> None:
+    """Raise for `Generic[T, T]`."""
+    if owner in (_GENERIC, _PROTOCOL) and isinstance(key, TupleValue):
+        own = [item for item in key.items if kind_of(m, item)]
+        if len(set(own)) != len(own):
+            reason = "the type variables of Generic[...] must differ"
+            raise m.error(frame, node, "TypeError", reason)
+
+
 def check_arguments(m: Machine, frame: Frame, obj: ClassObj, key: Value, node: ast.AST) -> None:
     """Raise for `Class[…]` with more or fewer arguments than type variables."""
     wanted = parameters(m, obj)

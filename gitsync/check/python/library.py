@@ -14,7 +14,7 @@ from gitsync.check.python import (
     reach,
     standard,
 )
-from gitsync.check.python.facts import CREATE_SERVER
+from gitsync.check.python.facts import CREATE_SERVER, REQUIRED_ARGUMENTS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
@@ -229,6 +229,8 @@ def call_external(
         if path.startswith("importlib.") and _harmless_importlib(path):
             return Opaque(f"{path}()")
         return m.unknown(frame, node, f"{path} can bring in anything")
+    if path in REQUIRED_ARGUMENTS and unknown is None and not m.speculative:
+        _check_sdk_call(m, frame, path, args, keywords, node)
     models.check_arguments(m, frame, function, args, keywords, node, unknown)
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):
@@ -240,6 +242,26 @@ def call_external(
             return m.unknown(frame, node, f"{path} is given a component class")
         return Opaque(f"{path}()", carries=True)
     return Opaque(f"{path}()")
+
+
+def _check_sdk_call(
+    m: Machine,
+    frame: Frame,
+    path: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> None:
+    """Raise for arguments that a backend or the server does not take, or lacks."""
+    name = path.rpartition(".")[2]
+    if args:
+        raise m.error(frame, node, "TypeError", f"{name}() takes keyword arguments only")
+    for word in keywords:
+        if word not in m.facts.signatures[path]:
+            raise m.error(frame, node, "TypeError", f"{name}() has no argument '{word}'")
+    for word in REQUIRED_ARGUMENTS[path]:
+        if word not in keywords:
+            raise m.error(frame, node, "TypeError", f"{name}() lacks the argument '{word}'")
 
 
 def _harmless_importlib(path: str) -> bool:

@@ -21,6 +21,7 @@ from gitsync.check.python import (
     subscripts,
     wrapping,
 )
+from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     NONE,
@@ -206,6 +207,17 @@ def _resolve_bases(
     if rest is not None:
         return m.unknown(frame, node, "the bases are not known")
     return TupleValue(tuple(lineage.resolve_bases(m, frame, items, node)))
+
+
+def _component_init(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`AgentWorkflow.__init__(self, config)`."""
+    if not args or isinstance(args[0], Const):
+        raise m.error(frame, node, "TypeError", "the constructor of the base is not given self")
+    if isinstance(args[0], Ref) and isinstance(m.obj(args[0]), InstanceObj):
+        instances.initialise_component(m, frame, args[0], args[1:], keywords, node)
+    return NONE
 
 
 def _type_variable(path: str) -> Rule:
@@ -411,6 +423,7 @@ RULES: dict[str, Rule] = {
     "dataclasses.replace": dataclassing.replace,
     "collections.namedtuple": named_tuples.make,
     "builtins.method": _method_type,
+    **{f"{base}.__init__": _component_init for base in BASES.values()},
     "types.resolve_bases": _resolve_bases,
     "dataclasses.make_dataclass": dataclassing.make,
     "types.SimpleNamespace": _namespace,

@@ -51,6 +51,7 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
         if owner.path == "sys.version_info" and isinstance(key, Const):
             return Const((3, m.minor)[key.value]) if key.value in (0, 1) else Opaque("int()")
         if owner.kind == "c" or owner.path.startswith(("typing.", "collections.abc.")):
+            generics.check_listed(m, frame, owner, key, node)
             _check_parameters(m, frame, owner, key, node)
             return Alias(owner, (key,))
         m.may_raise(m.place(frame, node))
