@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import calls, classes, wrapping
+from gitsync.check.python import backed, calls, classes, wrapping
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.plain_attributes import of_constant, of_function, of_path
@@ -143,6 +143,8 @@ def of_external(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.AST) 
         if name == "__abstractmethods__":
             names = m.facts.class_facts(owner.path).abstract
             return m.list_of([Const(n) for n in names], "frozenset")
+        if name == "__dict__":
+            return Ext(path)
         if name in ("__mro__", "__bases__"):
             mro = classes.mro_of(m, owner)
             parts = mro if name == "__mro__" else mro[1:2]
@@ -223,6 +225,10 @@ def of_class(
         return Opaque()
     found = class_lookup(m, owner, name)
     if found is None:
+        if name == "__base__":
+            return obj.bases[0]
+        if name == "__orig_bases__" and any(isinstance(b, Alias) for b in obj.raw_bases or ()):
+            return TupleValue(obj.raw_bases or ())
         method = classes.meta_attribute(m, obj, name)
         if method is not None:
             if isinstance(method, Wrapped) and method.kind in ("property", "cached_property"):
@@ -312,6 +318,9 @@ def _from_class(m: Machine, frame: Frame, found: Value, cls: Value, node: ast.AS
     return found
 
 
+_WITH_DATA = (Ext("collections.UserDict", "c"), Ext("collections.UserList", "c"))
+
+
 def _of_instance(
     m: Machine, frame: Frame, owner: Ref, obj: InstanceObj, name: str, node: ast.AST
 ) -> Value:
@@ -343,7 +352,11 @@ def _of_instance(
     hook = classes.class_attribute(m, obj.cls, "__getattr__")
     if hook is not None:
         return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
+    if backed.has_method(m, owner, name):
+        return Method(owner, name)
     lineage = classes.mro_of(m, obj.cls)
+    if name == "data" and backed.plain(m, owner) != owner and set(lineage) & set(_WITH_DATA):
+        return backed.plain(m, owner)
     if any(not isinstance(p, Ref) and p not in _BARE for p in lineage):
         for part in lineage:
             if not isinstance(part, Ref):

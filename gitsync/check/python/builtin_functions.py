@@ -6,6 +6,7 @@ import ast
 import posixpath
 
 from gitsync.check.python import (
+    backed,
     calls,
     classes,
     comparing,
@@ -163,7 +164,7 @@ def _issubclass(
 def _len(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    value = args[0] if args else NONE
+    value = backed.plain(m, args[0]) if args else NONE
     if isinstance(value, Const):
         try:
             return Const(len(value.value))

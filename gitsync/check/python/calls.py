@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from gitsync.check.python import (
+    backed,
     cached,
     classes,
     definitions,
@@ -82,6 +83,7 @@ def spread(
     m: Machine, frame: Frame, value: Value, keywords: dict[str, Value], node: ast.AST
 ) -> Value | None:
     """`**value` into keyword arguments; what unknown further ones may be."""
+    value = backed.plain(m, value)
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, DictObj):
@@ -251,6 +253,7 @@ def opaque_result(
     return Opaque(f"{path}()", third=third, routed=routed, carries=carries and third)
 
 
+_BUILTIN_METHODS = ("builtins.dict.", "builtins.list.", "builtins.set.")
 _BINDING = ("contextmanager", "cache", "context")
 
 
@@ -279,6 +282,8 @@ def bind(m: Machine, method: Value, owner: Value) -> Value:
             return Partial(Bound(method.function, owner), method.args, method.keywords)
         return Bound(method, owner) if method.kind in _BINDING else method
     if isinstance(method, Ref) and isinstance(m.obj(method), FunctionObj):
+        return Bound(method, owner)
+    if isinstance(method, Ext) and method.path.startswith(_BUILTIN_METHODS):
         return Bound(method, owner)
     return method
 
@@ -344,10 +349,11 @@ def super_of(m: Machine, frame: Frame, args: list[Value], node: ast.AST) -> Valu
         made = obj.cls if isinstance(obj, InstanceObj) else args[1]
         lineage = classes.mro_of(m, made)
         known = isinstance(obj, InstanceObj | ClassObj) and classes.is_class(m, args[0])
-        if known and args[0] not in lineage and all(isinstance(p, Ref | Ext) for p in lineage):
-            if not (isinstance(obj, ClassObj) and args[0] in obj.meta):
-                reason = "super() is given an object that is no instance of the class"
-                raise m.error(frame, node, "TypeError", reason)
+        metas = obj.meta if isinstance(obj, ClassObj) else ()
+        fits = args[0] in (*lineage, *metas)
+        if known and not fits and all(isinstance(p, Ref | Ext) for p in lineage):
+            reason = "super() is given an object that is no instance of the class"
+            raise m.error(frame, node, "TypeError", reason)
         return Super(args[0], args[1])
     if frame.class_ref is not None and frame.first_arg is not None:
         return Super(frame.class_ref, frame.first_arg)

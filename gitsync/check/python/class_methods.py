@@ -6,6 +6,7 @@ import ast
 
 from gitsync.check.python import (
     attributes,
+    backed,
     calls,
     classes,
     expressions,
@@ -121,7 +122,9 @@ def super_method(
                 if (len(args) > 1 or keywords) and not others and unknown is None:
                     reason = "object.__new__() takes the class and nothing else"
                     raise m.error(frame, node, "TypeError", reason)
-                return m.new(InstanceObj(cls, tuple(args[1:])))
+                fresh = m.new(InstanceObj(cls, tuple(args[1:])))
+                backed.equip(m, fresh, cls)
+                return fresh
         return Opaque()
     if name == "__call__" and isinstance(subject, Ref):
         cls_obj = m.obj(subject)
@@ -131,6 +134,8 @@ def super_method(
         instance = m.obj(subject)
         if isinstance(instance, InstanceObj):
             following = _providers_after(m, instance.cls, after)
+            if following and following[0] not in _SDK and unknown is None:
+                backed.fill(m, frame, subject, args, keywords, node)
             if following and following[0] in _SDK:
                 instances.initialise_component(
                     m, frame, subject, args, keywords, node, is_known=unknown is None
@@ -138,7 +143,7 @@ def super_method(
             elif not following:
                 if (args or keywords) and unknown is None:
                     raise m.error(frame, node, "TypeError", "object.__init__() takes no arguments")
-            else:
+            elif backed.plain(m, subject) == subject:
                 for word, value in keywords.items():
                     m.store(subject.oid, word, value)
         return NONE
@@ -159,6 +164,8 @@ def super_method(
         return NONE
     if name == "__getattribute__" and args and isinstance(args[0], Const):
         return attributes.get(m, frame, subject, str(args[0].value), node)
+    if backed.has_method(m, subject, name):
+        return backed.call(m, frame, subject, name, args, keywords, node)
     if name in ("run", "grade"):
         return Opaque()
     if (

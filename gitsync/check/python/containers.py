@@ -6,6 +6,7 @@ import ast
 from typing import Any, cast
 
 from gitsync.check.python import (
+    backed,
     classes,
     comparing,
     comprehensions,
@@ -87,6 +88,7 @@ def put(m: Machine, frame: Frame, obj: DictObj, key: Value, value: Value, node: 
 
 def absorb(m: Machine, obj: DictObj, value: Value) -> None:
     """`**value` or `update(value)` into a dict object."""
+    value = backed.plain(m, value)
     if isinstance(value, Ref):
         other = m.obj(value)
         if isinstance(other, DictObj):
@@ -303,6 +305,7 @@ def _is_plain_enum(m: Machine, value: Value) -> bool:
 
 def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     """`item in owner` if it is certain."""
+    owner = backed.plain(m, owner)
     if isinstance(owner, Const) and isinstance(item, Const):
         try:
             return item.value in owner.value

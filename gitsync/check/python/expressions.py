@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from gitsync.check.python import (
     attributes,
+    backed,
     calls,
     classes,
     comparing,
@@ -93,6 +94,9 @@ def known_truth(m: Machine, frame: Frame, value: Value, node: ast.AST) -> bool |
                 if method is not None:
                     result = calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
                     return known_truth(m, frame, result, node)
+            inner = backed.plain(m, value)
+            if inner != value:
+                return known_truth(m, frame, inner, node)
             return None if classes.has_opaque_base(m, obj.cls) else True
         if isinstance(obj, ClassObj):
             for name in ("__bool__", "__len__"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import (
+    backed,
     calls,
     classes,
     enums,
@@ -50,6 +51,8 @@ def iterate_instance(
     fields = named_tuples.items(m, obj)
     if fields is not None:
         return fields, None
+    if backed.plain(m, value) != value:
+        return expressions.items_of(m, frame, backed.plain(m, value), node)
     if any(reach.touches(m.state, v) for v in obj.values.values()):
         return [], m.unknown(frame, node, "an object that holds a component is iterated over")
     if isinstance(obj.cls, Ref):
@@ -142,6 +145,7 @@ def new_instance(
                 frame, node, "TypeError", f"the abstract class {cls.name} is instantiated ({names})"
             )
         made = m.new(InstanceObj(ref, tuple(args)))
+        backed.equip(m, made, ref)
     init = _constructor_part(m, ref, "__init__")
     if isinstance(init, DataclassInit):
         from gitsync.check.python import dataclassing
@@ -158,7 +162,7 @@ def new_instance(
             initialise_component(
                 m, frame, made, args, keywords, node, is_known=not (rest or kwrest)
             )
-    elif isinstance(made, Ref):
+    elif isinstance(made, Ref) and not backed.fill(m, frame, made, args, keywords, node):
         if new is None:
             named_tuples.fill(m, frame, made, args, keywords, node, rest or kwrest)
         models.check_arguments(m, frame, ref, args, keywords, node, rest or kwrest)

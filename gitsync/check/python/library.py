@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import (
+    backed,
     builtin_functions,
     callables,
     calls,
@@ -188,6 +189,11 @@ def call_external(
     )
     if rule is not None and unknown is None:
         return rule(m, frame, args, keywords, node)
+    parts = path.split(".")
+    if len(parts) == 3 and parts[1] in ("dict", "list", "set") and args and unknown is None:
+        given = _method_of_container(m, frame, parts[2], args, keywords, node)
+        if given is not None:
+            return given
     if path in dynamic.FRAME_CALLS:
         return dynamic.FRAME_CALLS[path](m, frame, args, keywords, node)
     if path in _IDENTITY and len(args) >= 1 and path not in _WITH_ARGUMENTS:
@@ -242,6 +248,23 @@ def call_external(
             return m.unknown(frame, node, f"{path} is given a component class")
         return Opaque(f"{path}()", carries=True)
     return Opaque(f"{path}()")
+
+
+def _method_of_container(
+    m: Machine,
+    frame: Frame,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value | None:
+    """`dict.update(container, …)`: a method of a built-in container, called on the class."""
+    if name == "__init__" and backed.fill(m, frame, args[0], args[1:], keywords, node):
+        return NONE
+    obj = m.obj(args[0]) if isinstance(args[0], Ref) else None
+    if backed.has_method(m, args[0], name) or isinstance(obj, ListObj | DictObj):
+        return backed.call(m, frame, args[0], name, args[1:], keywords, node)
+    return None
 
 
 def _check_sdk_call(

@@ -7,6 +7,7 @@ import posixpath
 from typing import cast
 
 from gitsync.check.python import (
+    backed,
     calls,
     class_methods,
     comparing,
@@ -116,6 +117,8 @@ def call_method(
             if isinstance(args[0], Const):
                 m.store(owner.oid, str(args[0].value), args[1])
             return NONE
+        if backed.has_method(m, owner, name):
+            return backed.call(m, frame, owner, name, args, keywords, node)
         if name == "__get__":
             return calls.bind(m, owner, args[0] if args else NONE)
     return Opaque()
@@ -438,7 +441,9 @@ def _dict_method(
 def _generator_method(
     m: Machine, frame: Frame, owner: Coroutine, name: str, node: ast.AST
 ) -> Value:
-    if name in ("__next__", "send"):
+    if name in ("send", "throw"):
+        return m.unknown(frame, node, "a generator is sent a value")
+    if name == "__next__":
         items, _ = invoking.run_generator(m, frame, owner, node)
         return items[0] if items else Opaque()
     return Opaque()

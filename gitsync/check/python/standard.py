@@ -108,7 +108,9 @@ def apply_decorator(
             return dataclassing.apply_dataclass(m, frame, value, options, node)
         return value
     if name == "wraps":
-        return wrapping.copy_attributes(m, value, dict(decorator.parts).get("wrapped", NONE))
+        given = dict(decorator.parts)
+        wrapped = given.get("wrapped", NONE)
+        return wrapping.copy_attributes(m, value, wrapped, given.get("updated"))
     if name == "suppress":
         raise m.error(frame, node, "TypeError", "contextlib.suppress() is no decorator")
     if name == "accessor":
@@ -322,27 +324,6 @@ def _get_attribute(
     return value
 
 
-def _max_min(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    items = args
-    rest = None
-    if len(args) == 1:
-        items, rest = expressions.items_of(m, frame, args[0], node)
-    key = keywords.get("key", NONE)
-    if rest is None and key != NONE:
-        for item in items:
-            calls.call(m, frame, key, [item], {}, node)
-    if rest is None and len(items) == 1:
-        return items[0]
-    if rest is None and not items and "default" not in keywords:
-        raise m.error(frame, node, "ValueError", "max() or min() is given nothing")
-    if "default" in keywords:
-        items = [*items, keywords["default"]]
-    values = [*items, *([rest] if rest is not None else [])]
-    return subscripts.pick_any(m, frame, values, node)
-
-
 def _object(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -389,8 +370,6 @@ def _module_type(
 
 
 RULES: dict[str, Rule] = {
-    "builtins.max": _max_min,
-    "builtins.min": _max_min,
     "builtins.object": _object,
     "builtins.object.__new__": _object_new,
     "builtins.type.__new__": _type_new,

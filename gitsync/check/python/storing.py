@@ -100,7 +100,7 @@ def put(
         registry = m.space(REGISTRY)
         if reach.touches(m.state, value) or key in registry.values or isinstance(owner, Ext):
             m.store(REGISTRY, key, value)
-        if isinstance(owner, Ext) and path in BASES.values():
+        if isinstance(owner, Ext) and path.startswith(tuple(BASES.values())):
             m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))
 
 

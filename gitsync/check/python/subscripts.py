@@ -7,6 +7,8 @@ import builtins
 from typing import Any, cast
 
 from gitsync.check.python import (
+    attributes,
+    backed,
     calls,
     classes,
     containers,
@@ -50,6 +52,9 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
     if isinstance(owner, Ext):
         if owner.path == "sys.version_info" and isinstance(key, Const):
             return Const((3, m.minor)[key.value]) if key.value in (0, 1) else Opaque("int()")
+        if owner.path.endswith(".__dict__") and isinstance(key, Const):
+            whole = Ext(owner.path.removesuffix(".__dict__"), "c")
+            return attributes.of_external(m, frame, whole, str(key.value), node)
         if owner.kind == "c" or owner.path.startswith(("typing.", "collections.abc.")):
             generics.check_listed(m, frame, owner, key, node)
             _check_parameters(m, frame, owner, key, node)
@@ -68,6 +73,12 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
             method = classes.class_attribute(m, obj.cls, "__getitem__")
             if method is not None:
                 return calls.call(m, frame, calls.bind(m, method, owner), [key], {}, node)
+            inner = backed.plain(m, owner)
+            if inner != owner:
+                missing = classes.class_attribute(m, obj.cls, "__missing__")
+                if missing is not None and containers.contains(m, inner, key) is False:
+                    return calls.call(m, frame, calls.bind(m, missing, owner), [key], {}, node)
+                return item(m, frame, inner, key, node)
             fields = named_tuples.items(m, obj)
             if fields is not None:
                 return _of_sequence(m, frame, fields, None, key, node)
@@ -279,6 +290,8 @@ def set_item(
             method = classes.class_attribute(m, obj.cls, "__setitem__")
             if method is not None:
                 calls.call(m, frame, calls.bind(m, method, owner), [key, value], {}, node)
+            elif backed.plain(m, owner) != owner:
+                set_item(m, frame, backed.plain(m, owner), key, value, node)
             elif reach.touches(m.state, value):
                 m.store(owner.oid, "\0items", m.unknown(frame, node, "items of an object"))
             return
@@ -311,6 +324,7 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
         elif space.taint is None:
             raise m.error(frame, node, "KeyError", "there is no such name")
         return
+    owner = backed.plain(m, owner)
     if not isinstance(owner, Ref):
         return
     obj = m.obj(owner)

@@ -15,6 +15,7 @@ from gitsync.check.python.values import (
     FunctionObj,
     InstanceObj,
     Ref,
+    TupleValue,
     Value,
     Wrapped,
 )
@@ -101,8 +102,14 @@ def abstractmethod(
     return value
 
 
-def copy_attributes(m: Machine, value: Value, wrapped: Value) -> Value:
+NOTHING = TupleValue(())
+
+
+def copy_attributes(
+    m: Machine, value: Value, wrapped: Value, updated: Value | None = None
+) -> Value:
     """What `wraps` and `update_wrapper` do: names and attributes of one callable for another."""
+    whole = updated != NOTHING  # by default the attributes in `__dict__` are taken over too
     obj = m.obj(value) if isinstance(value, Ref) else None
     source = m.obj(wrapped) if isinstance(wrapped, Ref) else None
     if isinstance(obj, ClassObj) and isinstance(value, Ref):
@@ -114,12 +121,12 @@ def copy_attributes(m: Machine, value: Value, wrapped: Value) -> Value:
     if not isinstance(obj, FunctionObj) or not isinstance(value, Ref):
         return value
     if isinstance(source, FunctionObj):
-        for name, item in source.values.items():
+        for name, item in source.values.items() if whole else ():
             m.store(value.oid, name, item)
         for name, text in (("__name__", source.name), ("__qualname__", source.qualname)):
             if name not in source.values:
                 m.store(value.oid, name, Const(text))
-    if classes.is_abstract(m, wrapped):
+    if whole and classes.is_abstract(m, wrapped):
         m.store(value.oid, "__isabstractmethod__", TRUE)
     m.store(value.oid, "__wrapped__", wrapped)
     return value
@@ -132,4 +139,4 @@ def update_wrapper(
     given = dict(zip(("wrapper", "wrapped"), args, strict=False)) | keywords
     if "wrapper" not in given or "wrapped" not in given:
         raise m.error(frame, node, "TypeError", "update_wrapper() needs the wrapped function")
-    return copy_attributes(m, given["wrapper"], given["wrapped"])
+    return copy_attributes(m, given["wrapper"], given["wrapped"], given.get("updated"))
