@@ -7,7 +7,12 @@ import ast
 from gitsync.check.python import backed, calls, classes, wrapping
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.plain_attributes import of_constant, of_function, of_path
+from gitsync.check.python.plain_attributes import (
+    annotations_of,
+    of_constant,
+    of_function,
+    of_path,
+)
 from gitsync.check.python.values import (
     FALSE,
     NONE,
@@ -221,8 +226,10 @@ def of_class(
         return TupleValue(obj.bases)
     if name == "__class__":
         return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
-    if name == "__annotations__":
-        return Opaque()
+    if name == "__annotations__" and name not in obj.values:
+        return annotations_of(m, frame, obj, node)
+    if name == "__doc__" and name not in obj.values and isinstance(obj.node, ast.ClassDef):
+        return Const(ast.get_docstring(obj.node, clean=False))
     found = class_lookup(m, owner, name)
     if found is None:
         if name == "__base__":

@@ -21,6 +21,7 @@ from gitsync.check.python.values import (
     FALSE,
     NONE,
     TRUE,
+    Alias,
     Bound,
     ClassObj,
     Const,
@@ -68,6 +69,19 @@ def _type(
     return Opaque("type()")
 
 
+def _union_members(kind: Alias) -> list[Value] | None:
+    """The classes of `A | B` or `Union[A, B]`; None for other aliases."""
+    if kind.origin not in (Ext("types.UnionType"), Ext("typing.Union")):
+        return None
+    out: list[Value] = []
+    for arg in kind.args:
+        for item in arg.items if isinstance(arg, TupleValue) else (arg,):
+            nothing = Ext("builtins.NoneType", "c") if item == NONE else item
+            inner = _union_members(item) if isinstance(item, Alias) else [nothing]
+            out += inner or []
+    return out
+
+
 def _isinstance(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -79,6 +93,11 @@ def _isinstance(
         if TRUE in answers:
             return TRUE
         return FALSE if all(a == FALSE for a in answers) else Opaque("bool()")
+    if isinstance(kind, Alias):
+        members = _union_members(kind)
+        if members is None:
+            return Opaque("bool()")
+        return _isinstance(m, frame, [value, TupleValue(tuple(members))], {}, node)
     if kind == Ext("builtins.type"):
         if classes.is_class(m, value):
             return TRUE
@@ -154,6 +173,11 @@ def _issubclass(
         if TRUE in answers:
             return TRUE
         return FALSE if all(a == FALSE for a in answers) else Opaque("bool()")
+    if isinstance(kind, Alias):
+        members = _union_members(kind)
+        if members is None:
+            return Opaque("bool()")
+        return _issubclass(m, frame, [cls, TupleValue(tuple(members))], {}, node)
     if not classes.is_class(m, cls):
         if isinstance(cls, Opaque | Unknown | Ext):
             return Opaque("bool()")

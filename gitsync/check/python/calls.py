@@ -355,6 +355,8 @@ def super_of(m: Machine, frame: Frame, args: list[Value], node: ast.AST) -> Valu
             reason = "super() is given an object that is no instance of the class"
             raise m.error(frame, node, "TypeError", reason)
         return Super(args[0], args[1])
+    if frame.kind in ("class", "module") and not args:
+        raise m.error(frame, node, "RuntimeError", "super() stands in no method")
     if frame.class_ref is not None and frame.first_arg is not None:
         return Super(frame.class_ref, frame.first_arg)
     if frame.first_arg is not None and isinstance(frame.first_arg, Ref):

@@ -274,6 +274,12 @@ def equal(m: Machine, left: Value, right: Value) -> bool | None:
                 if a.kind == "set"
                 else (False if False in answers else (None if None in answers else True))
             )
+        if isinstance(a, DictObj) and isinstance(b, DictObj) and not a.rest and not b.rest:
+            if set(a.items) != set(b.items):
+                plain_keys = all(isinstance(k, Const) for k in (*a.items, *b.items))
+                return False if plain_keys else None
+            answers = [equal(m, m.concrete(v), m.concrete(b.items[k])) for k, v in a.items.items()]
+            return False if False in answers else (None if None in answers else True)
         if _is_plain_enum(m, left) and _is_plain_enum(m, right):
             return False
         return None
@@ -335,6 +341,23 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     if True in answers:
         return True
     return None if None in answers or rest is not None else False
+
+
+def tuple_method(
+    m: Machine, frame: Frame, owner: TupleValue, name: str, args: list[Value], node: ast.AST
+) -> Value:
+    """`index` and `count` of a tuple, where it is certain which items are equal."""
+    answers: list[bool | None] = [None]
+    if args:
+        answers = [equal(m, item, args[0]) for item in owner.items]
+    if name == "count" and None not in answers:
+        return Const(answers.count(True))
+    if name == "index" and len(args) == 1:
+        if True in answers and None not in answers[: answers.index(True)]:
+            return Const(answers.index(True))
+        if not any(answer is None for answer in answers):
+            raise m.error(frame, node, "ValueError", "the tuple has no such item")
+    return Opaque("int()")
 
 
 # -- items -----------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from typing import cast
 
 from gitsync.check.python import calls, classes, expressions, making, reach, slots
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.making import ANNOTATIONS, is_abc
+from gitsync.check.python.making import is_abc
 from gitsync.check.python.values import (
+    ANNOTATIONS,
     NONE,
     Alias,
     ClassObj,

@@ -12,6 +12,7 @@ from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
+    ANNOTATIONS,
     Alias,
     Bound,
     ClassObj,
@@ -30,8 +31,6 @@ from gitsync.check.python.values import (
     Wrapped,
 )
 from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
-
-ANNOTATIONS = "\0annotations"
 
 
 def note_annotation(m: Machine, frame: Frame, node: ast.AnnAssign, value: Value | None) -> None:

@@ -102,7 +102,7 @@ def call_method(
     if isinstance(owner, Super):
         return class_methods.super_method(m, frame, owner, name, args, keywords, node, unknown)
     if isinstance(owner, TupleValue):
-        return Opaque()
+        return containers.tuple_method(m, frame, owner, name, args, node)
     if isinstance(owner, Coroutine):
         return _generator_method(m, frame, owner, name, node)
     if isinstance(owner, Ref):

@@ -7,8 +7,8 @@ import ast
 from gitsync.check.python import classes
 from gitsync.check.python.facts import MODEL_FIELDS
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.making import ANNOTATIONS
 from gitsync.check.python.values import (
+    ANNOTATIONS,
     ClassObj,
     Const,
     Ext,

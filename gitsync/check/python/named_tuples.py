@@ -8,6 +8,7 @@ import keyword
 from gitsync.check.python import classes, expressions, making, reach
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
+    ANNOTATIONS,
     NONE,
     ClassObj,
     Const,
@@ -33,7 +34,7 @@ def fields(m: Machine, cls: Value) -> list[tuple[str, bool]] | None:
 
 
 def _written(values: dict[str, Value]) -> list[tuple[str, bool]]:
-    annotations = values.get(making.ANNOTATIONS)
+    annotations = values.get(ANNOTATIONS)
     entries = annotations.items if isinstance(annotations, TupleValue) else ()
     names = [str(e.items[0].value) for e in entries]  # type: ignore[attr-defined]
     return [(name, name not in values) for name in names]
@@ -113,9 +114,7 @@ def make(
     if bad or len(set(texts)) != len(texts):
         raise m.error(frame, node, "ValueError", "a field of the named tuple has no usable name")
     values: dict[str, Value] = {
-        making.ANNOTATIONS: TupleValue(
-            tuple(TupleValue((Const(t), Const("object"))) for t in texts)
-        )
+        ANNOTATIONS: TupleValue(tuple(TupleValue((Const(t), Const("object"))) for t in texts))
     }
     if defaults:
         values.update(zip(texts[-len(defaults) :], defaults, strict=True))

@@ -88,7 +88,7 @@ def binary(
     ):
         method = classes.type_operator(m, left, right)
         if method is None:
-            return Alias(Ext("types.UnionType", "c"))
+            return Alias(Ext("types.UnionType", "c"), (left, right))
     for owner, other, text in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
         found = operator_method(m, frame, text, owner, [other], node)
         if found is not None:

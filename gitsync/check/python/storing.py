@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import attributes, calls, classes, expressions, making, reach
+from gitsync.check.python import attributes, calls, classes, expressions, making, reach, slots
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
@@ -59,6 +59,8 @@ def put(
             hook = classes.class_attribute(m, obj.cls, "__setattr__") if not plainly else None
             if hook is None and not plainly:
                 _guard_frozen(m, frame, obj.cls, name, node)
+            if hook is None:
+                _guard_slots(m, frame, obj.cls, name, node)
             if hook is not None:
                 calls.call(m, frame, calls.bind(m, hook, owner), [Const(name), value], {}, node)
                 return
@@ -113,6 +115,24 @@ def _guard_frozen(m: Machine, frame: Frame, cls: Value, name: str, node: ast.AST
         if part == cls or name in [f.name for f in obj.fields or ()]:
             reason = f"the dataclass {obj.name} is frozen"
             raise m.error(frame, node, "AttributeError", reason)
+
+
+def _guard_slots(m: Machine, frame: Frame, cls: Value, name: str, node: ast.AST) -> None:
+    """Without a `__dict__` an instance takes the names of its slots only."""
+    allowed: set[str] = set()
+    for part in classes.mro_of(m, cls):
+        if part == Ext("builtins.object"):
+            continue
+        obj = m.obj(part) if isinstance(part, Ref) else None
+        own = slots.slots_of(m, obj.values) if isinstance(obj, ClassObj) else None
+        if own is None or Const("__dict__") in own:
+            return
+        for slot in own:
+            text = str(slot.value) if isinstance(slot, Const) else ""
+            hidden = text.startswith("__") and not text.endswith("__")
+            allowed.add(f"_{obj.name.lstrip('_')}{text}" if hidden else text)  # type: ignore[union-attr]
+    if name not in allowed:
+        raise m.error(frame, node, "AttributeError", f"the object has no attribute '{name}' to set")
 
 
 def _set_property(

@@ -106,6 +106,7 @@ class Unbound(Value):
 
 
 UNBOUND = Unbound()
+ANNOTATIONS = "\0annotations"  # what a class body annotates, kept beside its names
 
 
 @dataclass(frozen=True, slots=True)
