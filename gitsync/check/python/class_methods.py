@@ -12,6 +12,7 @@ from gitsync.check.python import (
     expressions,
     instances,
     making,
+    models,
     reach,
     storing,
 )
@@ -134,6 +135,8 @@ def super_method(
         instance = m.obj(subject)
         if isinstance(instance, InstanceObj):
             following = _providers_after(m, instance.cls, after)
+            if following and models.is_model(following[0]):
+                models.check_arguments(m, frame, instance.cls, args, keywords, node, unknown)
             if following and following[0] not in _SDK and unknown is None:
                 backed.fill(m, frame, subject, args, keywords, node)
             if following and following[0] in _SDK:

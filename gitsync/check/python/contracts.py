@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from gitsync.check.python import calls, classes, named_tuples, trials
+from gitsync.check.python import calls, classes, models, named_tuples, trials
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
@@ -355,8 +355,12 @@ def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
         found = classes.find_in_mro(m, cls, name)
         if found is None:
             continue
-        _, value = found
+        owner, value = found
         reason = f"the constructor of {obj.qualname} does not accept exactly one argument"
+        if name == "__init__" and models.is_model(owner):
+            reason = f"{obj.qualname} is a pydantic model, which takes keyword arguments only"
+            out.append(Breach("bad-init", obj.place, obj.qualname, reason))
+            continue
         if isinstance(value, DataclassInit):
             taken = [f for f in value.fields if f.accepted]
             positional = [f for f in taken if not f.keyword_only]

@@ -157,6 +157,10 @@ def new_instance(
         )
         if given != NONE and isinstance(given, Const | TupleValue | Ref | Coroutine):
             raise m.error(frame, node, "TypeError", f"__init__() of {cls.name} gives a value back")
+    elif isinstance(init, Ref) and isinstance(m.obj(init), InstanceObj):
+        # an object is called as it is, unless it binds itself
+        if classes.class_attribute(m, m.obj(init).cls, "__get__") is None:  # type: ignore[attr-defined]
+            calls.call(m, frame, init, args, keywords, node, rest=rest, kwrest=kwrest)
     elif isinstance(init, Ext):
         if isinstance(made, Ref):
             initialise_component(

@@ -104,7 +104,6 @@ _IDENTITY = frozenset(
         "typing_extensions.override",
         "typing_extensions.final",
         "typing.no_type_check",
-        "typing.runtime_checkable",
         "typing_extensions.runtime_checkable",
         "typing.dataclass_transform",
         "functools.total_ordering",

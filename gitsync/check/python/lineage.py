@@ -123,8 +123,9 @@ def _check_alias(m: Machine, frame: Frame, base: Alias, node: ast.AST) -> None:
 
 def _check_external(m: Machine, frame: Frame, base: Ext, bases: list[Value], node: ast.AST) -> None:
     """Raise for functions and forms that are given as a base."""
-    is_function = base.kind == "f" and base.path.startswith("builtins.")
-    if is_function or base.path in _NO_BASES:
+    # `typing.List` and its like can be called too, and are bases all the same
+    is_function = base.kind == "f" and not base.path.startswith(("typing", "collections."))
+    if is_function or base.kind == "m" or base.path in _NO_BASES:
         shown = base.path.rpartition(".")[2]
         raise m.error(frame, node, "TypeError", f"{shown} is no class that can be a base")
     if base.path in _TYPING_KINDS:

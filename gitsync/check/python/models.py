@@ -22,6 +22,11 @@ from gitsync.check.python.worlds import Frame
 _MODELS = ("pydantic.BaseModel", "pydantic.main.BaseModel", *MODEL_FIELDS)
 
 
+def is_model(value: Value) -> bool:
+    """True for pydantic's base class and the SDK's config classes."""
+    return isinstance(value, Ext | Opaque) and value.path in _MODELS
+
+
 def check_arguments(
     m: Machine,
     frame: Frame,
@@ -33,7 +38,7 @@ def check_arguments(
 ) -> None:
     """Raise for arguments that `BaseModel.__init__` certainly refuses."""
     lineage = classes.mro_of(m, cls)
-    models = [p for p in lineage if isinstance(p, Ext | Opaque) and p.path in _MODELS]
+    models = [p for p in lineage if is_model(p)]
     if not models or any(isinstance(p, Opaque) and p not in models for p in lineage):
         return
     name = m.obj(cls).name if isinstance(cls, Ref) else models[0].path.rpartition(".")[2]  # type: ignore[attr-defined]

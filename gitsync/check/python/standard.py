@@ -106,6 +106,8 @@ def apply_decorator(
                 copied.bases = made.bases
                 value = m.new(copied)
             return dataclassing.apply_dataclass(m, frame, value, options, node)
+        if isinstance(value, Ref | Const):
+            raise m.error(frame, node, "AttributeError", "dataclass() takes classes only")
         return value
     if name == "wraps":
         given = dict(decorator.parts)
@@ -168,7 +170,9 @@ def _unique(
     """`@enum.unique` refuses two members of one value."""
     value = args[0] if args else NONE
     obj = m.obj(value) if isinstance(value, Ref) else None
-    if isinstance(obj, ClassObj) and classes.is_enum(obj):
+    if isinstance(obj, ClassObj) and not classes.is_enum(obj):
+        raise m.error(frame, node, "AttributeError", f"{obj.name} is no enum")
+    if isinstance(obj, ClassObj):
         seen: list[Value] = []
         for member in obj.values.values():
             made = m.obj(member) if isinstance(member, Ref) else None
@@ -177,6 +181,17 @@ def _unique(
                 if isinstance(held, Const) and held in seen:
                     raise m.error(frame, node, "ValueError", f"{obj.name} has a value twice")
                 seen += [held] if isinstance(held, Const) else []
+    return value
+
+
+def _runtime_checkable(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = args[0] if args else NONE
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, ClassObj) and Ext("typing.Protocol") not in obj.bases:
+        reason = f"@runtime_checkable is for protocols, which {obj.name} is not"
+        raise m.error(frame, node, "TypeError", reason)
     return value
 
 
@@ -410,6 +425,7 @@ RULES: dict[str, Rule] = {
     "builtins.module": _module_type,
     "typing.cast": _cast,
     "typing.overload": _overload,
+    "typing.runtime_checkable": _runtime_checkable,
     "typing.assert_type": _copy,
     "typing.NewType": _new_type,
     **{path: _type_variable(path) for path in generics.KINDS},
