@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import backed, calls, classes, wrapping
+from gitsync.check.python import backed, calls, classes, enums, named_tuples, wrapping
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.plain_attributes import (
@@ -232,6 +232,9 @@ def of_class(
         return Const(ast.get_docstring(obj.node, clean=False))
     found = class_lookup(m, owner, name)
     if found is None:
+        fields = named_tuples.fields(m, owner) if name == "_fields" else None
+        if fields is not None:
+            return TupleValue(tuple(Const(field) for field, _ in fields))
         if name == "__base__":
             return obj.bases[0]
         if name == "__orig_bases__" and any(isinstance(b, Alias) for b in obj.raw_bases or ()):
@@ -263,8 +266,6 @@ def of_class(
         hook = classes.meta_attribute(m, obj, "__getattr__")
         if hook is not None:
             return calls.call(m, frame, hook, [owner, Const(name)], {}, node)
-        from gitsync.check.python import enums
-
         if not enums.has_no_attribute(m, obj, name) and any(
             not isinstance(p, Ref) and p not in _BARE for p in (*obj.mro, *obj.meta)
         ):
@@ -360,6 +361,8 @@ def _of_instance(
     if hook is not None:
         return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
     if backed.has_method(m, owner, name):
+        return Method(owner, name)
+    if name in ("_replace", "_asdict") and named_tuples.fields(m, obj.cls) is not None:
         return Method(owner, name)
     lineage = classes.mro_of(m, obj.cls)
     if name == "data" and backed.plain(m, owner) != owner and set(lineage) & set(_WITH_DATA):

@@ -12,6 +12,7 @@ from gitsync.check.python import (
     comparing,
     expressions,
     instances,
+    named_tuples,
     reach,
     subscripts,
 )
@@ -157,7 +158,10 @@ def _is_abstract(
     if isinstance(value, Ext) and value.kind == "c":
         return Const(bool(m.facts.class_facts(value.path).abstract))
     obj = m.obj(value) if isinstance(value, Ref) else None
-    if isinstance(obj, ClassObj) and not classes.has_opaque_base(m, value):
+    known = isinstance(obj, ClassObj) and not classes.has_opaque_base(m, value)
+    if known and isinstance(value, Ref) and isinstance(obj, ClassObj):
+        if classes.UNFINISHED in obj.values:
+            return Const(bool(classes.abstract_names(m, value)))
         return Const(bool(obj.abstract))
     return Opaque("bool()") if isinstance(value, Opaque | Unknown) else FALSE
 
@@ -200,6 +204,10 @@ def _len(
         obj = m.obj(value)
         if isinstance(obj, ListObj | DictObj) and obj.rest is None:
             return Const(len(obj.items))
+        if isinstance(obj, InstanceObj) and (fields := named_tuples.items(m, obj)) is not None:
+            return Const(len(fields))
+        if isinstance(obj, ClassObj) and classes.is_enum(obj):
+            return Const(len(classes.iterate_class(m, frame, value, obj, node)[0]))
     return Opaque("int()")
 
 

@@ -212,11 +212,10 @@ def call(
                 )
             )
             if function.kind == "contextmanager":
-                items, more = expressions.items_of(m, frame, result, node)
                 made = m.obj(function.function) if isinstance(function.function, Ref) else None
                 is_async = isinstance(made, FunctionObj) and made.is_async
                 kind = "async manager" if is_async else "sync manager"
-                return m.list_of(items[:1] or ([more] if more else []), kind)
+                return m.list_of([result], kind)  # which is run when it is entered
             return result
         raise m.error(frame, node, "TypeError", "this value cannot be called")
     raise m.error(frame, node, "TypeError", "this value cannot be called")

@@ -131,11 +131,12 @@ def iterate_class(
         result = calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
         return expressions.items_of(m, frame, result, node)
     if is_enum(obj):
-        return [
+        members = [
             v
             for v in obj.values.values()
             if isinstance(v, Ref) and isinstance(m.obj(v), InstanceObj) and m.obj(v).cls == value  # type: ignore[attr-defined]
-        ], None
+        ]
+        return list(dict.fromkeys(members)), None
     if any(not isinstance(part, Ref | Ext) for part in (*obj.meta, *obj.mro)):
         return [], Opaque()
     raise m.error(frame, node, "TypeError", f"the class {obj.name} cannot be iterated over")
@@ -194,6 +195,9 @@ def suppressed_exceptions(manager: Value) -> tuple[Value, ...] | None:
 
 
 # -- making classes --------------------------------------------------------------------------
+
+
+UNFINISHED = "\0unfinished"  # in a class whose hooks run: its abstract methods are not settled
 
 
 def abstract_names(m: Machine, ref: Ref) -> frozenset[str]:

@@ -246,6 +246,7 @@ def update_in_place(m: Machine, owner: Ref, op: ast.operator, value: Value) -> b
 
 def equal(m: Machine, left: Value, right: Value) -> bool | None:
     """`left == right` if it is certain."""
+    left, right = _as_tuple(m, left), _as_tuple(m, right)
     if isinstance(left, Const) and isinstance(right, Const):
         try:
             return bool(left.value == right.value)
@@ -297,6 +298,15 @@ def equal(m: Machine, left: Value, right: Value) -> bool | None:
             return False
         return None
     return comparing.identical(m, left, right)
+
+
+def _as_tuple(m: Machine, value: Value) -> Value:
+    """A named tuple as the tuple that it compares like."""
+    from gitsync.check.python import named_tuples
+
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    held = named_tuples.items(m, obj) if isinstance(obj, InstanceObj) else None
+    return value if held is None else TupleValue(tuple(held))
 
 
 def _is_plain_enum(m: Machine, value: Value) -> bool:

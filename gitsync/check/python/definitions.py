@@ -128,7 +128,10 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
                     if isinstance(value, Coroutine):
                         return invoking.run_coroutine(m, frame, value, node)
                     return value
-        if isinstance(obj, ListObj) and obj.kind.endswith("manager"):
+        if isinstance(obj, ListObj) and obj.kind in ("sync manager", "async manager"):
+            items, more = expressions.items_of(m, frame, obj.items[0], node)
+            return items[0] if items else more or NONE
+        if isinstance(obj, ListObj) and obj.kind == "manager":
             return obj.items[0] if obj.items else NONE
         if isinstance(obj, ListObj | DictObj | FunctionObj | ClassObj | ModuleObj):
             raise m.error(frame, node, "TypeError", "this value is no context manager")

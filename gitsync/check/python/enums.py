@@ -6,7 +6,7 @@ import ast
 import enum
 from typing import cast
 
-from gitsync.check.python import classes, containers, subscripts
+from gitsync.check.python import calls, classes, containers, subscripts
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
@@ -18,6 +18,7 @@ from gitsync.check.python.values import (
     InstanceObj,
     Opaque,
     Ref,
+    TupleValue,
     Value,
     Wrapped,
 )
@@ -56,8 +57,13 @@ def make_members(m: Machine, frame: Frame, ref: Ref, node: ast.AST) -> None:
             continue
         member = InstanceObj(ref)
         member.values = {"value": value, "_value_": value, "name": Const(key), "_name_": Const(key)}
-        cls.values[key] = m.new(member)
-        made.append((value, cls.values[key]))  # type: ignore[arg-type]
+        held = m.new(member)
+        cls.values[key] = held
+        made.append((value, held))
+        init = classes.class_attribute(m, ref, "__init__")
+        if init is not None:
+            args = list(value.items) if isinstance(value, TupleValue) else [value]
+            calls.call(m, frame, calls.bind(m, init, held), args, {}, node)
 
 
 def _next_value(m: Machine, ref: Ref, cls: ClassObj, name: str, before: list[Value]) -> Value:

@@ -378,7 +378,9 @@ def create(
                 method = classes.class_attribute(m, obj.cls, "__set_name__")
                 if method is not None:
                     calls.call(m, frame, calls.bind(m, method, value), [ref, Const(key)], {}, node)
+    cls.values[classes.UNFINISHED] = Const(True)
     _init_subclass(m, frame, ref, keywords, node)
+    cast(ClassObj, m.state.change(ref.oid)).values.pop(classes.UNFINISHED, None)
     if is_abc(cls):  # after the hooks, which may still fill methods in
         changed = cast(ClassObj, m.state.change(ref.oid))
         changed.abstract = classes.abstract_names(m, ref)

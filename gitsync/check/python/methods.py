@@ -14,6 +14,7 @@ from gitsync.check.python import (
     containers,
     expressions,
     invoking,
+    named_tuples,
     subscripts,
 )
 from gitsync.check.python.machine import Machine
@@ -119,6 +120,8 @@ def call_method(
             return NONE
         if backed.has_method(m, owner, name):
             return backed.call(m, frame, owner, name, args, keywords, node)
+        if name in ("_replace", "_asdict"):
+            return named_tuples.call_method(m, frame, owner, name, keywords, node)
         if name == "__get__":
             return calls.bind(m, owner, args[0] if args else NONE)
     return Opaque()

@@ -12,6 +12,7 @@ from gitsync.check.python.values import (
     NONE,
     ClassObj,
     Const,
+    DictObj,
     Ext,
     InstanceObj,
     Opaque,
@@ -89,6 +90,30 @@ def items(m: Machine, obj: InstanceObj) -> list[Value] | None:
         obj.values.get(name) or classes.class_attribute(m, obj.cls, name) for name, _ in wanted
     ]
     return [v for v in found if v is not None] if None not in found else None
+
+
+def call_method(
+    m: Machine,
+    frame: Frame,
+    owner: Ref,
+    name: str,
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    """`_replace` and `_asdict`."""
+    obj = m.obj(owner)
+    wanted = fields(m, obj.cls) if isinstance(obj, InstanceObj) else None
+    held = items(m, obj) if isinstance(obj, InstanceObj) else None
+    if wanted is None or held is None or not isinstance(obj, InstanceObj):
+        return Opaque()
+    now: dict[str, Value] = {f: v for (f, _), v in zip(wanted, held, strict=True)}
+    if name == "_asdict":
+        return m.new(DictObj({Const(f): v for f, v in now.items()}))
+    if set(keywords) - set(now):
+        raise m.error(frame, node, "ValueError", "_replace() is given a field that is none")
+    made = InstanceObj(obj.cls)
+    made.values = now | keywords
+    return m.new(made)
 
 
 def make(

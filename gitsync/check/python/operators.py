@@ -13,6 +13,7 @@ from gitsync.check.python import (
     classes,
     comparing,
     containers,
+    enums,
     expressions,
     reach,
 )
@@ -184,7 +185,7 @@ def compare(
     version = comparing.compare_version(m, op, left, right)
     if version is not None:
         return version
-    a, b = plain(left), plain(right)
+    a, b = plain(enums.plain_value(m, left)), plain(enums.plain_value(m, right))
     if a is not None and b is not None:
         rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
             ast.Lt: operator.lt,
