@@ -18,11 +18,13 @@ import httpx
 
 from benchmarks import Result, percentile, seconds
 from benchmarks.serverprocess import server_process
-from gitsync.records import RunKind
+from gitsync.run_records import RunKind
 from gitsync.store import Database, runs, versions, workspaces
 from tests.live import GOOD_MAIN, Live, workspace_files
 from tests.runs.kit import Team
+from tests.web.browser import Browser
 
+MOST_MS = 50.0  # of a page
 FLAT = 1.5  # what may still be called flat on a noisy machine
 TIMES = 41
 KEPT = (
@@ -110,10 +112,39 @@ def measure(quick: bool) -> Iterator[Result]:
             _fill(database, small, count)
             for name in order:
                 yield _result(f"{name}, {count} runs", _measured(calls[name]), empty[name])
+        yield from _pages(live, small)
         large = _calls(_team(live, many), client)
         for name in order:
             yield _result(f"{name}, {many} rollouts", _measured(large[name]), empty[name])
         database.close()
+
+
+def _pages(live: Live, team: Team) -> Iterator[Result]:
+    """The dashboard of a workspace with all these runs."""
+    here = f"/workspaces/{team.workspace['id']}"
+    names = [run["name"] for run in live.get(f"{here}/runs?limit=2")["items"]]
+    user = live.post("/users", {"email": "sam@example.com", "is_admin": True}, status=201)
+    paths = {
+        "runs": f"{here}/runs",
+        "runs of one kind": f"{here}/runs?kind=eval&state=pending",
+        "run": f"{here}/runs/{names[0]}",
+        "compare": f"{here}/runs/compare?a={names[0]}&b={names[1]}",
+        "rollout": f"{here}/rollouts/alpha",
+    }
+    with Browser(live.url) as browser:
+        browser.sign_in(user["login_url"])
+        for name, path in paths.items():
+            assert browser.get(path).status_code == 200, name
+            took = _measured(lambda path=path: browser.get(path))
+            slow = percentile(took, 0.95) * 1000
+            yield Result(
+                f"page {name}, 10000 runs, p95",
+                slow,
+                "ms",
+                target=f"< {MOST_MS:g} ms",
+                is_met=slow < MOST_MS,
+                details={"p50": statistics.median(took) * 1000},
+            )
 
 
 def _result(name: str, found: list[float], empty: list[float]) -> Result:

@@ -19,7 +19,7 @@ from gitsync.model import Report, Sha
 from gitsync.pool import JobFailed
 from gitsync.records import RolloutVersion, Version, VersionHead, Workspace
 from gitsync.resolve import CommitNotFound, Resolved, expand, full_ref, is_reachable
-from gitsync.store import Connection, commits, heads, holdings, versions, workspaces
+from gitsync.store import Connection, commits, heads, holdings, pins, versions, workspaces
 from gitsync.sync.moves import short
 from gitsync.sync.objects import ensure_repository
 from gitsync.sync.prepare import options_of, unreadable
@@ -78,7 +78,7 @@ def manifest(instance: Instance, workspace_id: str, sha: Sha) -> dict[str, Any]:
         version = versions.get_version(db, workspace_id, sha)
         found = versions.rollouts_of(db, version)
         seen = versions.branches_seen(db, [version.id]).get(version.id, [])
-        pins = versions.pins_of(db, version.id)
+        kept = pins.pins_of(db, version.id)
     return {
         "schema_version": 1,
         **version_json(version, seen),
@@ -94,7 +94,7 @@ def manifest(instance: Instance, workspace_id: str, sha: Sha) -> dict[str, Any]:
                 "created_at": _moment(pin["created_at"]),
                 "expires_at": None if pin["expires_at"] is None else _moment(pin["expires_at"]),
             }
-            for pin in pins
+            for pin in kept
         ],
     }
 
@@ -381,7 +381,7 @@ def pin(
             )
         version_id = publish_one(instance, workspace, sha)
     with instance.database.write() as db:
-        versions.put_pin(
+        pins.put_pin(
             db,
             version_id,
             name,

@@ -26,7 +26,7 @@ from gitsync.errors import GitSyncError
 from gitsync.instance import Instance
 from gitsync.model import Finding, Severity
 from gitsync.pool import JobFailed, PoolUnavailable
-from gitsync.store import Connection, dataset_checks, datasets
+from gitsync.store import Connection, Dead, dataset_checks, datasets
 from gitsync.text import printable
 
 log = logging.getLogger(__name__)
@@ -287,10 +287,10 @@ def sweep_datasets(instance: Instance) -> int:
     return len(found)
 
 
-def recover(instance: Instance) -> int:
-    """At the start of the only server: checks begin anew, half-received parts go."""
+def recover(instance: Instance, dead: Dead) -> int:
+    """At a start: checks of dead servers begin anew, half-received parts of this folder go."""
     with instance.database.write() as db:
-        released = dataset_checks.release_all(db)
+        released = dataset_checks.release_claims(db, dead)
     for leftover in instance.uploads.glob("*/.*"):
         leftover.unlink(missing_ok=True)
     with instance.database.read() as db:

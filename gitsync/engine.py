@@ -76,14 +76,14 @@ class EmbeddedEngine:
 
     def _recover(self) -> None:
         instance = self._instance
-        if instance.database.is_sqlite:
-            with instance.database.write() as db:
-                taken, reopened = turns.take_over_all(db), syncs.reopen_syncs(db)
-                jobs.release_jobs(db)
-                stored.drop_idempotent(db, before=instance.now(), running=True)
-            swept = objects.sweep(instance)
-            dataset_work.recover(instance)
-            log.info("recovered turns=%d syncs=%d swept=%s", taken, reopened, swept)
+        dead = instance.dead_boots()
+        with instance.database.write() as db:
+            taken, reopened = turns.take_over(db, dead), syncs.reopen_syncs(db)
+            jobs.release_jobs(db, dead)
+            stored.drop_unanswered(db, dead)
+        dataset_work.recover(instance, dead)
+        swept = objects.sweep(instance, dead)
+        log.info("recovered turns=%d syncs=%d swept=%s", taken, reopened, swept)
         triggers.compare_embedded(instance)
 
     # -- what runs ---------------------------------------------------------------------------

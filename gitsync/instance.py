@@ -18,7 +18,7 @@ from gitsync.git.remote import Network
 from gitsync.pool import Pool
 from gitsync.settings import Settings
 from gitsync.signals import ALONE_S, ELSEWHERE_S, Signals, Waker
-from gitsync.store import Database, Sealer, migrate, new_id
+from gitsync.store import Database, Dead, Sealer, migrate, new_id
 from gitsync.store.seal import new_key
 
 MIB = 1024 * 1024
@@ -74,6 +74,15 @@ class Instance:
         Each start has its own, so that a worker that outlives its server writes to no later one.
         """
         return self.settings.data_dir / "staging" / self.boot
+
+    def dead_boots(self) -> Dead:
+        """At a start: servers that are dead, told by the staging folders they left.
+
+        One server at a time holds the data folder. None on SQLite: all others are.
+        """
+        if self.database.is_sqlite:
+            return None
+        return {path.name for path in self.staging.parent.iterdir()} - {self.boot}
 
     def repository_of(self, workspace_id: str, *, is_embedded: bool) -> Path:
         """Where the objects of a workspace lie."""

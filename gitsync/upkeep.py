@@ -24,6 +24,7 @@ from gitsync.store import (
     events,
     jobs,
     objects,
+    pins,
     sessions,
     syncs,
     versions,
@@ -65,9 +66,9 @@ def retire_versions(instance: Instance) -> int:
         return 0
     now = instance.now()
     with instance.database.write() as db:
-        found = versions.removable(db, before=now - timedelta(days=days), now=now, limit=BATCH)
+        found = pins.removable(db, before=now - timedelta(days=days), now=now, limit=BATCH)
         for version_id in found:
-            versions.delete_version(db, version_id)
+            pins.delete_version(db, version_id)
     return len(found)
 
 

@@ -11,8 +11,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
+
+from tests.live import Live, live_server
 
 
 @functools.cache
@@ -46,3 +49,16 @@ def fresh_postgres() -> Iterator[str]:
     )
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextlib.contextmanager
+def postgres_server(folder: Path, **settings: Any) -> Iterator[Live]:
+    """A server of gitsync with an empty database of its own."""
+    with (
+        fresh_postgres() as url,
+        live_server(
+            folder, database_url=url.replace("postgresql+psycopg", "postgresql"), **settings
+        ) as found,
+    ):
+        assert not found.running.instance.database.is_sqlite
+        yield found

@@ -17,13 +17,16 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 KILLS = 150  # of a server that follows a remote
 PUSH_KILLS = 50  # of one that is pushed to
+POSTGRES_KILLS = 25  # of each kind on PostgreSQL
 PROGRAMS = 50_000  # generated rollouts
 INPUTS = 200_000  # mutated files of a workspace
 
@@ -69,14 +72,26 @@ def kills(folder: Path, seed: int) -> str:
     from tests.crash.blind import run_blind
     from tests.crash.scene import EmbeddedScene, Scene
     from tests.hostile_runs import kit
+    from tests.postgres import fresh_postgres
 
     lines = []
-    for kind, runs in ((Scene, KILLS), (EmbeddedScene, PUSH_KILLS)):
-        place = folder / kind.__name__
+    for kind, runs, is_sqlite in (
+        (Scene, KILLS, True),
+        (EmbeddedScene, PUSH_KILLS, True),
+        (Scene, POSTGRES_KILLS, False),
+        (EmbeddedScene, POSTGRES_KILLS, False),
+    ):
+        place = folder / f"{kind.__name__}-{'sqlite' if is_sqlite else 'postgres'}"
         (place / "root").mkdir(parents=True)
-        with kit.Host(place / "root") as host, kind(place, host) as scene:
+        with ExitStack() as stack:
+            more = {}
+            if not is_sqlite:
+                url = stack.enter_context(fresh_postgres())
+                more["database_url"] = url.replace("postgresql+psycopg", "postgresql")
+            host = stack.enter_context(kit.Host(place / "root"))
+            scene = stack.enter_context(kind(place, host, **more))
             found = run_blind(scene, seed=seed, runs=runs)
-        lines.append(f"{kind.__name__}: {found.summary()}")
+        lines.append(f"{place.name}: {found.summary()}")
         growth = (found.bytes[-1] - found.bytes[0]) / max(1, found.runs - 1)
         lines.append(f"growth per run {growth:.0f} bytes")
         assert growth < 100_000, found.bytes
@@ -99,12 +114,21 @@ def _pytest(*paths: str) -> Callable[[Path, int], str]:
     return run
 
 
+def _told(disagreements: Sequence[tuple[int, str, Any]]) -> str:
+    """Each with its number, which makes the program again."""
+    parts = [f"{len(disagreements)} disagreements"]
+    for number, why, made in disagreements:
+        files = "\n".join(f"--- {path}\n{text}" for path, text in made.files.items())
+        parts.append(f"{number}: {why}\n{files}")
+    return "\n\n".join(parts)
+
+
 def programs(_folder: Path, seed: int) -> str:
     """Random rollouts, checked and really imported."""
     from tests.check.generated import run_generated
 
     found = run_generated(PROGRAMS, seed)
-    assert not found.disagreements, found.disagreements[:3]
+    assert not found.disagreements, _told(found.disagreements)
     assert found.valid_share >= 0.3 and found.unresolvable_share <= 0.05
     return (
         f"{found.programs} programs, {found.valid_share:.1%} valid; "

@@ -115,7 +115,7 @@ FILE_CODES: tuple[Code, ...] = (
         _E,
         _S,
         "A field is too long, or no text.",
-        "A description has at most 1024 characters, `compatibility` 1 to 500.",
+        "A description has at most 1024 characters, `compatibility` at most 500.",
         "description: (2000 characters)",
         "Move details into the body.",
     ),
@@ -263,7 +263,7 @@ FILE_CODES: tuple[Code, ...] = (
         "The task's verifier is not executable.",
         "It cannot be run in the sandbox, so no reward comes back.",
         "tests/test.sh with mode 644",
-        "git update-index --chmod=+x tests/test.sh",
+        "chmod +x tests/test.sh  # without such a bit on disk: git update-index --chmod=+x",
     ),
     Code(
         "committed-secret",

@@ -179,7 +179,7 @@ PACKAGE_CODES: tuple[Code, ...] = (
         "A row has other keys than the first.",
         "All rows become one table, so all must have the same columns.",
         '{"user_prompt": "x"}',
-        '{"user_prompt": "x", "ground_truth": null}',
+        '{"user_prompt": "x", "ground_truth": "y"}',
     ),
     Code(
         "column-count",

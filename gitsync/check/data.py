@@ -22,6 +22,7 @@ MAX_FILE = 5 * 1024**3
 MAX_ROW = 4 * 1024 * 1024
 MIN_ROWS = 4
 _BOM = b"\xef\xbb\xbf"
+_ALONE = ("data-bom", "data-encoding")  # with one of these nothing else is said of the file
 _UNSUPPORTED = (".json", ".ndjson", ".tsv", ".xlsx", ".xls", ".gz")
 
 
@@ -41,7 +42,11 @@ def check_data(files: Files, held: Sequence[FileAt]) -> Iterator[Finding]:
         if not is_data_set(file.path):
             continue
         kept = first.setdefault(stem_of(file.path), file.path)
-        if kept != file.path:
+        found: tuple[Finding, ...] = ()
+        if not files.content(file).is_lfs_pointer:
+            found = attempt(file.path, partial(_remembered, files, file), lambda f: (f,))
+        yield from found
+        if kept != file.path and not any(f.code in _ALONE for f in found):
             yield finding(
                 "dataset-name-collision",
                 file.path,
@@ -49,8 +54,6 @@ def check_data(files: Files, held: Sequence[FileAt]) -> Iterator[Finding]:
                 "Rename one of the files.",
                 subject=stem_of(file.path),
             )
-        if not files.content(file).is_lfs_pointer:
-            yield from attempt(file.path, partial(_remembered, files, file), lambda f: (f,))
 
 
 def _remembered(files: Files, file: FileAt) -> tuple[Finding, ...]:
@@ -98,7 +101,8 @@ def examine_rows(
         lines.drain()
     except csv.Error as e:
         rows.is_partial = True
-        notes.add(Note("csv-syntax", lines.number, f"The CSV cannot be read: {printable(str(e))}."))
+        reason = f"The CSV cannot be read: {printable(str(e))}. Close every quote, and keep fields"
+        notes.add(Note("csv-syntax", lines.number, f"{reason} under 131,072 characters."))
         lines.drain()
     if lines.starts_with_bom:
         bom = finding(

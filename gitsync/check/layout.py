@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from gitsync.check.files import Files
 from gitsync.check.found import finding
 from gitsync.check.links import Links
-from gitsync.check.markdown import code_spans, without_fences
+from gitsync.check.markdown import MAX_BYTES, code_spans, without_fences
 from gitsync.model import Finding
 from gitsync.tree import Kind, TooLarge
 
 FOLDERS = ("rollouts", "configs/training", "configs/eval", "data")
 AGENT_FILES = ("AGENTS.md", "CLAUDE.md", "configs/AGENTS.md")
-_TEXT_LIMIT = 1024 * 1024
 _IMPORT = re.compile(r"@(?:\./)?AGENTS\.md")
 
 
@@ -53,7 +52,7 @@ def _claude(files: Files) -> Iterator[Finding]:
     if entry is None or not entry.is_file:
         return
     try:
-        text = files.tree.read("CLAUDE.md", limit=_TEXT_LIMIT).decode("utf-8", "replace")
+        text = files.tree.read("CLAUDE.md", limit=MAX_BYTES).decode("utf-8", "replace")
     except TooLarge:
         return
     plain = without_fences(text)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, canonicalize_version
 from packaging.version import InvalidVersion, Version
 
 from gitsync.check import toml
 from gitsync.check.found import shown
+from gitsync.check.sameness import same_marker, same_python
 from gitsync.tree import TooLarge, Tree
 
 _MAX_BYTES = 2 * 1024 * 1024
-Key = tuple[str, frozenset[str], frozenset[str], str]
+_MOST_COMPARED = 30
+# With one of these the version comes from there, and uv does not repeat what the project asks for.
+_SOURCES = ("url", "git", "path", "directory", "editable", "virtual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,24 @@ class Lock:
 
     values: dict[str, Any]
     versions: dict[str, Version]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One requirement in canonical spelling; `specifiers` is None if it comes from a source."""
+
+    name: str
+    extras: frozenset[str]
+    specifiers: frozenset[str] | None
+    marker: str
+
+    def wants_the_same(self, other: Key) -> bool:
+        """True if the other asks for the same, perhaps in other environments."""
+        return (self.name, self.extras) == (other.name, other.extras) and (
+            self.specifiers is None
+            or other.specifiers is None
+            or self.specifiers == other.specifiers
+        )
 
 
 def read_lock(tree: Tree, path: str) -> Lock | None:
@@ -77,11 +98,32 @@ def compare(
     metadata = package.get("metadata")
     listed = _tables(metadata.get("requires-dist") if isinstance(metadata, dict) else None)
     theirs = {k for k in (_locked_key(entry) for entry in listed) if k is not None}
-    ours = {_key(r) for r in requirements}
-    if ours == theirs:
+    names = sorted({k.name for k in _unmatched({_key(r) for r in requirements}, theirs)})
+    if not names:
         return None
-    names = sorted({k[0] for k in ours ^ theirs})
     return "it differs in " + ", ".join(f"`{shown(n)}`" for n in names[:5])
+
+
+def _unmatched(ours: set[Key], theirs: set[Key]) -> set[Key]:
+    """The requirements of one side that the other does not have."""
+    left, right = ours - theirs, theirs - ours
+    if len(left) + len(right) > _MOST_COMPARED:
+        return left | right
+    matched: set[Key] = set()
+    for key in left:
+        wanted = {o for o in right if key.wants_the_same(o)}
+        found = {o for o in wanted if same_marker(key.marker, o.marker)}
+        # With several sources uv splits a requirement into one per source.
+        if not found and wanted and same_marker(key.marker, _any_of(o.marker for o in wanted)):
+            found = wanted
+        if found:
+            matched |= {key, *found}
+    return (left | right) - matched
+
+
+def _any_of(markers: Iterable[str]) -> str:
+    given = sorted(markers)
+    return " or ".join(f"({m})" for m in given) if all(given) else ""
 
 
 def _tables(value: object) -> list[dict[str, Any]]:
@@ -90,34 +132,32 @@ def _tables(value: object) -> list[dict[str, Any]]:
 
 def _same_python(ours: str, theirs: object) -> bool:
     try:
-        return isinstance(theirs, str) and _specifiers(ours) == _specifiers(theirs)
+        return isinstance(theirs, str) and (
+            ours == theirs or same_python(SpecifierSet(ours), SpecifierSet(theirs))
+        )
     except InvalidSpecifier:
         return True
 
 
 def _specifiers(text: str) -> frozenset[str]:
-    """Canonical single specifiers: `>= 3.12` and `>=3.12.0` are one."""
-    return frozenset(str(s) for s in {_trimmed(s) for s in SpecifierSet(text)})
+    """Canonical single specifiers: `>= 2024.07.04` and `>=2024.7.4` are one."""
+    return frozenset(_canonical(s.operator, s.version) for s in SpecifierSet(text))
 
 
-def _trimmed(specifier: object) -> str:
-    text = str(specifier)
-    while text.endswith(".0") and not text.startswith(("~=", "===")):
-        text = text[:-2]
-    return text
-
-
-def _marker(text: str) -> str:
-    """A marker in one spelling; uv writes the full version where both mean the same."""
-    return text.replace("python_full_version", "python_version").replace('"', "'")
+def _canonical(operator: str, version: str) -> str:
+    if operator == "===":
+        return operator + version
+    number, wildcard = version.removesuffix(".*"), ".*" * version.endswith(".*")
+    is_exact = not wildcard and operator != "~="
+    return operator + canonicalize_version(number, strip_trailing_zero=is_exact) + wildcard
 
 
 def _key(requirement: Requirement) -> Key:
-    return (
+    return Key(
         canonicalize_name(requirement.name),
         frozenset(canonicalize_name(e) for e in requirement.extras),
-        frozenset() if requirement.url else _specifiers(str(requirement.specifier)),
-        _marker(str(requirement.marker)) if requirement.marker else "",
+        None if requirement.url else _specifiers(str(requirement.specifier)),
+        str(requirement.marker) if requirement.marker else "",
     )
 
 
@@ -131,15 +171,16 @@ def _locked_key(entry: Mapping[str, Any]) -> Key | None:
         parsed = str(Marker(marker)) if isinstance(marker, str) else ""
         if "extra ==" in parsed:
             return None
-        return (
+        has_source = any(source in entry for source in _SOURCES)
+        return Key(
             canonicalize_name(name),
             frozenset(
                 canonicalize_name(e)
                 for e in (extras if isinstance(extras, list) else ())
                 if isinstance(e, str)
             ),
-            _specifiers(specifier) if isinstance(specifier, str) else frozenset(),
-            _marker(parsed),
+            None if has_source else _specifiers(specifier if isinstance(specifier, str) else ""),
+            parsed,
         )
     except (InvalidMarker, InvalidSpecifier):
-        return (canonicalize_name(name), frozenset(), frozenset({"?"}), "")
+        return Key(canonicalize_name(name), frozenset(), frozenset({"?"}), "")

@@ -19,9 +19,8 @@ from markdown_it import MarkdownIt
 MAX_BYTES = 256 * 1024
 _ESCAPABLE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$")
 _SKIP = re.compile(
-    r"<!--.*?(?:-->|\Z)|<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|</?[A-Za-z][^<>]*>|\\.", re.DOTALL
+    r"<!--.*?-->|<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>|</?[A-Za-z][^<>]*>|\\.", re.DOTALL
 )
 _PARSER = MarkdownIt("commonmark", {"maxNesting": 30})
 _PARSER.core.ruler.enableOnly(["normalize", "block"])
@@ -142,6 +141,8 @@ def _inline(text: str, first_line: int, links: list[Link], snippets: list[Snippe
             if found is not None and "`" not in found[0]:
                 target, at = found
                 links.append(Link(target, *place(start)))
+                if text[start] != "!":  # a link holds no link, only images
+                    opened = [o for o in opened if text[o] == "!"]
                 continue
         at += 1
 
@@ -189,6 +190,8 @@ def _destination(text: str, at: int) -> tuple[str, int] | None:
                     break
                 depth -= 1
             at += 1
+        if depth:
+            return None
         target = text[start:at]
     after = _skip(text, at)
     if after > at:
@@ -216,20 +219,16 @@ def relative_path(target: str) -> str | None:
 
 
 def without_fences(text: str) -> str:
-    """The text without its fenced blocks."""
-    kept: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        found = _FENCE.match(line.rstrip("\r"))
-        if fence:
-            if found and found[1].startswith(fence) and not found[2].strip():
-                fence = ""
-            continue
-        if found:
-            fence = found[1]
-            continue
-        kept.append(line)
-    return "\n".join(kept)
+    """The text without its fenced blocks, those in lists and quotes included."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    try:
+        tokens = _PARSER.parse("\n".join(lines))
+    except RecursionError:
+        return text
+    fenced = [t.map for t in tokens if t.type == "fence" and t.map is not None]
+    for first, after in reversed(fenced):
+        del lines[first:after]
+    return "\n".join(lines)
 
 
 def code_spans(text: str) -> list[tuple[int, int]]:

@@ -66,7 +66,7 @@ def _read(spool: IO[bytes], counted: Counted) -> Iterator[Note]:
         with pyarrow.parquet.ParquetFile(spool) as file:
             counted.rows = file.metadata.num_rows
             yield from _rows(file)
-    except (pyarrow.ArrowException, OSError, ValueError) as e:
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError) as e:
         yield Note(
             "parquet-unreadable",
             1,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from json.scanner import make_scanner
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ _MOST_PATHS = 50_000
 _INT64 = 2**63
 _DECODER: Any = json.JSONDecoder()
 _OBJECT, _ARRAY = "an object", "an array"
+_OTHER = "a value that JSON does not have"  # times, decimals and bytes in Parquet
 _TYPES = {
     bool: "a boolean",
     int: "a number",
@@ -161,10 +163,12 @@ class CsvRows:
             self.is_partial = True
             yield _too_long(1)
             return
+        # An upload reads the first of two equal columns, a run the last.
         names = {name: i for i, name in reversed(list(enumerate(header)))}
+        texts = {name: i for i, name in enumerate(header) if name in TEXTS}
         yield from missing_columns(names, 1)
-        for name in names:
-            if header.count(name) > 1:
+        for name, count in Counter(header).items():
+            if count > 1:
                 yield Note(
                     "duplicate-column",
                     1,
@@ -187,13 +191,10 @@ class CsvRows:
                 )
             else:
                 self.count += 1
-                yield from self._record(record, names, line)
-
-    def _record(self, record: Sequence[str], names: dict[str, int], line: int) -> Iterator[Note]:
-        if "metadata" in names:
-            yield from self._metadata.check(record[names["metadata"]], line)
-        else:
-            yield from empty_cells({k: record[i] for k, i in names.items() if k in TEXTS}, line)
+                if "metadata" in names:
+                    yield from self._metadata.check(record[names["metadata"]], line)
+                else:
+                    yield from empty_cells({k: record[i] for k, i in texts.items()}, line)
 
 
 def _kept(lines: NumberedLines) -> Iterator[str]:
@@ -270,7 +271,7 @@ class Metadata:
             path, value = waiting.pop()
             if value is None:
                 continue
-            now = _TYPES[type(value)]
+            now = _TYPES.get(type(value), _OTHER)
             before = types.get(path)
             if before is None:
                 if len(types) < _MOST_PATHS:

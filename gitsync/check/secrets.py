@@ -23,6 +23,7 @@ _TOKENS = re.compile(
 )
 # No finding, as it may be anything, but nothing to be shown either.
 _PERHAPS = re.compile(rb"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}")
+_MARK = re.compile(rb"gitsync:\s*ignore\[")
 _HINTS = tuple(hint.encode() for shape in _SHAPES for hint in shape["hints"])
 
 
@@ -61,7 +62,7 @@ def read_content(pieces: Iterable[bytes]) -> Content:
                 return CLEAN
             lfs = data.startswith(_LFS) and len(data) < 1024 and b"\noid sha256:" in data
             first = False
-        marks = marks or b"gitsync: ignore" in data
+        marks = marks or (b"gitsync:" in data and bool(_MARK.search(data)))
         cut = max(0, len(data) - _OVERLAP) if len(block) == BLOCK else len(data)
         if _may_hold(data):
             for match in _TOKENS.finditer(data):
@@ -127,7 +128,7 @@ def _is_live(match: re.Match[bytes], data: bytes) -> bool:
     if shape.get("is_block"):
         return True
     body = token[4:]
-    if not shape.get("letters_only") and not re.search(rb"[0-9]", body):
+    if not re.search(shape.get("random", "[0-9]").encode(), body):
         return False
     return len(set(body)) >= 6
 

@@ -82,31 +82,35 @@ def _findings(files: Files, links: Links, path: str, folder: Entry) -> Iterator[
             "move the folder elsewhere.",
         )
     else:
-        if name != "SKILL.md":
+        found = _checked(files, links, path, name, folder)
+        yield from found
+        if name != "SKILL.md" and not any(f.code == "skill-frontmatter" for f in found):
             yield finding(
                 "skill-file-name",
                 f"{path}/{name}",
                 f"`{shown(name)}` is not found by every agent. Rename it to `SKILL.md`.",
             )
-        target = links.follow(f"{path}/{name}")
-        pointer = [
-            f
-            for f in files.below(path, folder.oid).files
-            if f.path == target.path and files.content(f).is_lfs_pointer
-        ]
-        if not pointer:
-            oid = target.entry.oid if target.entry else None
-            source = target.path
-            yield from files.memo.get(
-                "skill",
-                oid,
-                f"{path}/{name}",
-                lambda: tuple(_manifest(files, f"{path}/{name}", source, folder.name)),
-                f"{path}/{name}",
-            )
     for file in files.below(path, folder.oid).files:
         if file.path.lower().endswith(".md"):
             yield from check_page(files, links, file, manifest=file.path == f"{path}/{name}")
+
+
+def _checked(
+    files: Files, links: Links, path: str, name: str, folder: Entry
+) -> tuple[Finding, ...]:
+    """The findings of the manifest itself; none if it is only a pointer to one."""
+    target = links.follow(f"{path}/{name}")
+    for file in files.below(path, folder.oid).files:
+        if file.path == target.path and files.content(file).is_lfs_pointer:
+            return ()
+    manifest = f"{path}/{name}"
+    return files.memo.get(
+        "skill",
+        target.entry.oid if target.entry else None,
+        manifest,
+        lambda: tuple(_manifest(files, manifest, target.path, folder.name)),
+        manifest,
+    )
 
 
 def _file_name(files: Files, links: Links, path: str) -> str | None:
@@ -199,14 +203,12 @@ def _fields(path: str, front: Front, folder: str) -> Iterator[Finding]:
             subject="description",
         )
     if "compatibility" in front.fields and not (
-        isinstance(compatibility, str)
-        and len(compatibility.strip()) > 0
-        and len(compatibility) <= 500
+        isinstance(compatibility, str) and len(compatibility) <= 500
     ):
         yield finding(
             "skill-field-length",
             path,
-            "`compatibility` must be text of 1 to 500 characters. Shorten or remove it.",
+            "`compatibility` must be text of at most 500 characters. Shorten or remove it.",
             at=at("compatibility"),
             subject="compatibility",
         )

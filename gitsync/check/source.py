@@ -54,7 +54,8 @@ class _Reader:
     def __init__(self, module: ast.Module) -> None:
         self._module = module
         self._names: dict[str, str] = {}
-        self._texts: dict[str, str | None] = {}
+        self._values: dict[str, list[ast.expr]] = {}
+        self._parameters: set[str] = set()
         self._learn_imports()
         self._learn_assignments()
 
@@ -100,24 +101,25 @@ class _Reader:
                             self._names[name] = f"{node.module}.{name}"
 
     def _learn_assignments(self) -> None:
-        for _ in range(2):
-            for node in ast.walk(self._module):
-                if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                    target, value = node.targets[0], node.value
-                elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value:
-                    target, value = node.target, node.value
-                else:
-                    continue
-                if not isinstance(target, ast.Name):
-                    continue
-                if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    known = self._texts.setdefault(target.id, value.value)
-                    if known != value.value:
-                        self._texts[target.id] = None
-                elif isinstance(value, ast.Name | ast.Attribute):
-                    dotted = self._dotted(value)
-                    if dotted:
-                        self._names.setdefault(target.id, dotted)
+        aliases: list[tuple[str, ast.expr]] = []
+        for node in ast.walk(self._module):
+            if isinstance(node, ast.arg):
+                self._parameters.add(node.arg)
+                continue
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target, value = node.targets[0], node.value
+            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value:
+                target, value = node.target, node.value
+            else:
+                continue
+            if isinstance(target, ast.Name):
+                self._values.setdefault(target.id, []).append(value)
+                if isinstance(value, ast.Name | ast.Attribute):
+                    aliases.append((target.id, value))
+        for name, value in aliases * 2:
+            dotted = self._dotted(value)
+            if dotted:
+                self._names.setdefault(name, dotted)
 
     def _dotted(self, node: ast.expr) -> str:
         """The imported name an expression stands for; empty if it is something else."""
@@ -142,9 +144,21 @@ class _Reader:
         return None
 
     def _is_class(self, agent: ast.expr | None) -> bool:
-        if agent is None or isinstance(agent, ast.Constant | ast.JoinedStr):
-            return False
-        return not (isinstance(agent, ast.Name) and self._texts.get(agent.id))
+        """True if it can only be a class; what is computed, or handed in, may be text."""
+        waiting, seen = [agent], set[str]()
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, ast.IfExp):
+                waiting.extend((value.body, value.orelse))
+            elif isinstance(value, ast.BoolOp):
+                waiting.extend(value.values)
+            elif isinstance(value, ast.Name) and value.id not in self._parameters:
+                if value.id not in seen:
+                    seen.add(value.id)
+                    waiting.extend(self._values.get(value.id, ()))
+            elif not isinstance(value, ast.Attribute) or not self._dotted(value):
+                return False
+        return True
 
     def _walk(self) -> Iterator[tuple[ast.AST, frozenset[str], bool]]:
         """Every node, with the texts of the tests above it and whether a KeyError is caught."""

@@ -20,7 +20,7 @@ from gitsync.check.rollouts import Rollout
 from gitsync.model import EntrypointReport, Finding, Severity
 from gitsync.tree import TooLarge
 
-_MARK = re.compile(r"#\s*gitsync:\s*ignore\[([a-z0-9, -]*)\]")
+_MARK = re.compile(r"#\s*gitsync:\s*ignore\[([^\]]*)\]")
 _MAX_BYTES = 1024 * 1024
 _QUIET = (Severity.WARNING, Severity.HINT)
 

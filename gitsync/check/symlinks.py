@@ -180,7 +180,7 @@ def _scripts(holding: Holding, tasks: list[str]) -> Iterator[Finding]:
                 "test-script-mode",
                 file.path,
                 "The verifier script of the task is not executable, so it cannot run. "
-                "`git update-index --chmod=+x` sets the bit.",
+                "`chmod +x` sets the bit; where the disk has none, `git update-index --chmod=+x`.",
             )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,6 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
 MAX_KEY_PARTS = 64
 MAX_DIGITS = 4000
-_LONG_LINE = 8192
 _LANGUAGE = Language(tree_sitter_toml.language())
 _RISK = re.compile(
     rb'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)|' + rb"'''.*?(?:'{3,5}|\Z)|"
@@ -154,8 +154,7 @@ class _Placer:
     def __init__(self, data: bytes, document: Document) -> None:
         self._lines = data.split(b"\n")
         self._document = document
-        self._row = -1
-        self._plain = True
+        self._starts: dict[int, list[int] | None] = {}
         self._counts: dict[Steps, int] = {}
         self._comments: list[tuple[int, int, str]] = []
 
@@ -171,17 +170,17 @@ class _Placer:
 
     def _place(self, node: Node) -> Place:
         row, column = node.start_point
-        if self._is_plain(row):
-            return row + 1, column + 1
-        return row + 1, len(self._lines[row][:column].decode("utf-8", "replace")) + 1
+        starts = self._character_starts(row)
+        return row + 1, (column if starts is None else bisect_left(starts, column)) + 1
 
-    def _is_plain(self, row: int) -> bool:
-        """True if bytes are characters in this line, or it is too long to count them."""
-        if row != self._row:
-            self._row = row
+    def _character_starts(self, row: int) -> list[int] | None:
+        """At which byte of a line each character begins; None if every byte is one."""
+        if row not in self._starts:
             line = self._lines[row] if row < len(self._lines) else b""
-            self._plain = line.isascii() or len(line) > _LONG_LINE
-        return self._plain
+            self._starts[row] = (
+                None if line.isascii() else [n for n, byte in enumerate(line) if byte & 192 != 128]
+            )
+        return self._starts[row]
 
     def _comment(self, node: Node) -> None:
         text = (node.text or b"").decode("utf-8", "replace")

@@ -12,15 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 from gitsync.check.gitindex import read_index
 from gitsync.check.ignore import MAX_BYTES, Rules, add_rules
 from gitsync.errors import InvalidInput
 from gitsync.tree import Entry, Kind, TooLarge
 
 _PIECE = 64 * 1024
-_GITLINK = 0o160000
+_LINK, _GITLINK = 0o120000, 0o160000
 _MAX_DEPTH = 100
 _MOST_ENTRIES = 200_000
 
@@ -43,12 +41,14 @@ class WorkingCopy:
         self._tracked: dict[str, int] = {}
         self._tracked_folders: set[str] = set()
         self._gitlinks: list[str] = []
+        self._link_texts: frozenset[str] = frozenset()
         self._seen = 0
+        self._prefix = ""  # the way from the repository's root, from which rules count
         self._rules: dict[str, Rules | None] = {}
         self._listed: dict[str, tuple[Entry, ...]] = {}
         self._by_name: dict[str, dict[str, Entry]] = {}
         outer = self._repository_rules()
-        self._rules[""] = self._with_ignore_file("", outer)
+        self._rules[""] = outer if outer is _ALL else self._with_ignore_file("", outer)
 
     def _repository_rules(self) -> Rules | None:
         """Read index and outer ignore files of the repository that holds the folder, if any."""
@@ -65,7 +65,9 @@ class WorkingCopy:
         }
         if prefix and not self._tracked:
             return None
+        self._prefix = prefix
         self._gitlinks = [p for p, mode in self._tracked.items() if mode == _GITLINK]
+        self._link_texts = self._find_link_texts()
         for path in self._tracked:
             while "/" in path:
                 path = path.rpartition("/")[0]
@@ -73,6 +75,23 @@ class WorkingCopy:
                     break
                 self._tracked_folders.add(path)
         return self._outer_rules(repository, prefix)
+
+    def _find_link_texts(self) -> frozenset[str]:
+        """Links that this checkout holds as files with their text, and that a commit keeps links.
+
+        A checkout without symlinks is told by having none of its links as one.
+        """
+        found: set[str] = set()
+        for path in (p for p, mode in self._tracked.items() if mode == _LINK):
+            try:
+                mode = os.lstat(self._bytes(path)).st_mode
+            except OSError:
+                continue
+            if stat.S_ISLNK(mode):
+                return frozenset()
+            if stat.S_ISREG(mode):
+                found.add(path)
+        return frozenset(found)
 
     def _outer_rules(self, repository: Repository, prefix: str) -> Rules | None:
         rules: Rules | None = None
@@ -82,14 +101,15 @@ class WorkingCopy:
             common = common / os.fsdecode(pointer.strip())
         exclude = _read_small(common / "info" / "exclude")
         if exclude:
-            rules = add_rules(None, "", exclude, above=prefix.rstrip("/"))
-        folder = repository.root
+            rules = add_rules(None, "", exclude)
+        here = ""
         for part in prefix.split("/")[:-1]:
-            data = _read_small(folder / ".gitignore")
+            data = _read_small(repository.root / here / ".gitignore")
             if data:
-                inner = self._root.relative_to(folder).as_posix()
-                rules = add_rules(rules, "", data, above=inner)
-            folder = folder / part
+                rules = add_rules(rules, here, data)
+            here = f"{here}/{part}" if here else part
+            if rules is not None and rules.ignores(here, is_folder=True):
+                return _ALL
         return rules
 
     def entry(self, path: str) -> Entry | None:
@@ -120,7 +140,7 @@ class WorkingCopy:
     def read(self, path: str, *, limit: int) -> bytes:
         """The bytes of a file, or the text of a link; `TooLarge` if there are more than `limit`."""
         entry = self.entry(path)
-        if entry is not None and entry.kind is Kind.LINK:
+        if entry is not None and entry.kind is Kind.LINK and path not in self._link_texts:
             data = os.readlink(self._place(path))  # noqa: PTH115 - bytes, as Git stores them
             if len(data) > limit:
                 raise TooLarge(f"The link has {len(data)} bytes.", size=len(data))
@@ -193,6 +213,8 @@ class WorkingCopy:
                     yield Entry(name, Kind.FOLDER, None, 0o40000)
             elif tracked or not hidden:
                 kind = _kind_of(item.stat(follow_symlinks=False).st_mode)
+                if where in self._link_texts:
+                    kind = Kind.LINK
                 if kind is not None:
                     yield Entry(name, kind, None, int(kind.value, 8))
 
@@ -206,11 +228,12 @@ class WorkingCopy:
     def _is_hidden(self, rules: Rules | None, path: str, *, is_folder: bool) -> bool:
         if rules is None:
             return False
-        return rules is _ALL or rules.ignores(path, is_folder=is_folder)
+        return rules is _ALL or rules.ignores(self._prefix + path, is_folder=is_folder)
 
     def _with_ignore_file(self, path: str, outer: Rules | None) -> Rules | None:
         data = _read_small(self._root / path / ".gitignore")
-        return add_rules(outer, path, data) if data else outer
+        base = (self._prefix + path).rstrip("/")
+        return add_rules(outer, base, data) if data else outer
 
     def _absent(self, path: str) -> set[str]:
         """Names of submodules below this folder whose folders are not on disk."""
@@ -228,7 +251,7 @@ class WorkingCopy:
         return Entry(name, Kind.FOLDER, None, 0o40000)
 
 
-_ALL = Rules("", GitIgnoreSpec.from_lines(["*"]))
+_ALL = Rules("", ())  # inside an ignored folder all is, whatever its own ignore files say
 
 
 def _kind_of(mode: int) -> Kind | None:

@@ -25,6 +25,9 @@ from gitsync.text import printable
 from gitsync.tree import Tree
 
 _USAGE = 2
+# Steps back from a name, as Git writes them: `HEAD~2`, `main^`, `v1^2~1`.
+_STEPS = re.compile(r"(?:[~^][0-9]{0,6})+$")
+_STEP = re.compile(r"([~^])([0-9]*)")
 
 
 class Format(StrEnum):
@@ -120,7 +123,7 @@ def _tree(path: Path, rev: str | None) -> Tree:
 
 def _commit(path: Path, rev: str) -> Tree:
     """The files of a commit of the repository that holds the folder, or is the folder."""
-    from gitsync.git.objects import open_commit, resolve  # only --rev needs an object store
+    from gitsync.git.objects import open_commit  # only --rev needs an object store
 
     if (path / "objects").is_dir() and (path / "HEAD").is_file():
         git_dir, inside = path.resolve(), ""
@@ -130,16 +133,45 @@ def _commit(path: Path, rev: str) -> Tree:
             raise InvalidInput(f"{str(path)[:200]!r} is in no Git repository; --rev needs one.")
         git_dir = repository.git_dir
         inside = path.resolve().relative_to(repository.root).as_posix().removeprefix(".")
-    if rev == "HEAD" or rev.startswith("refs/"):
-        return open_commit(git_dir, rev, root=inside)
+    return open_commit(git_dir, _named(git_dir, rev), root=inside)
+
+
+def _named(git_dir: Path, rev: str) -> str:
+    """The id of the commit that a branch, tag or id names, steps to its ancestors followed."""
+    from gitsync.git.commits import read_commit
+
+    steps = _STEPS.search(rev)
+    name, back = (rev[: steps.start()], steps[0]) if steps else (rev, "")
+    commit = read_commit(git_dir, _start(git_dir, name))
+    for kind, number in _STEP.findall(back):
+        count = int(number or 1)
+        for _ in range(count if kind == "~" else min(count, 1)):
+            parent = 0 if kind == "~" else count - 1
+            if parent >= len(commit.parents):
+                raise NotFound(f"{rev[:200]!r} goes back further than the history does.")
+            commit = read_commit(git_dir, commit.parents[parent])
+    return commit.sha
+
+
+def _start(git_dir: Path, name: str) -> str:
+    """A full ref or a full id."""
+    from gitsync.git.commits import read_commit
+    from gitsync.git.objects import resolve
+
+    if name in ("HEAD", "@"):
+        return "HEAD"
+    if name.startswith("refs/"):
+        return name
     for folder in ("heads", "tags", "remotes"):
+        ref = f"refs/{folder}/{name}"
         try:
-            return open_commit(git_dir, f"refs/{folder}/{rev}", root=inside)
+            read_commit(git_dir, ref)
         except NotFound:
             continue
-    if re.fullmatch(r"[0-9a-fA-F]{7,40}", rev):
-        return open_commit(git_dir, resolve(git_dir, rev), root=inside)
-    raise NotFound(f"There is no branch, tag or commit {rev[:200]!r}. Write a name or a commit id.")
+        return ref
+    if re.fullmatch(r"[0-9a-fA-F]{7,40}", name):
+        return resolve(git_dir, name)
+    raise NotFound(f"There is no branch, tag or commit {name[:200]!r}. Write a name or an id.")
 
 
 def _usage(message: str) -> typer.Exit:

@@ -18,7 +18,8 @@ from typing import Any
 from gitsync.data_records import Dataset, DatasetState
 from gitsync.errors import ConfigError, Conflict, Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Run, RunKind, RunState, Token, User, Workspace
+from gitsync.records import Token, User, Workspace
+from gitsync.run_records import Run, RunKind, RunState
 from gitsync.store import (
     Connection,
     RowExists,

@@ -11,7 +11,8 @@ from typing import Any
 
 from gitsync.errors import Conflict, InvalidInput
 from gitsync.instance import Instance
-from gitsync.records import Run, Token
+from gitsync.records import Token
+from gitsync.run_records import Run
 from gitsync.runs.life import held, threshold_of
 from gitsync.store import run_life, run_output
 

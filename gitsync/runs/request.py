@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from gitsync.errors import InvalidInput
-from gitsync.records import RunKind
+from gitsync.run_records import RunKind
 from gitsync.text import printable
 
 _SHA = re.compile(r"[0-9a-fA-F]{7,40}")

@@ -15,8 +15,9 @@ from gitsync.check import config_content
 from gitsync.data_records import Dataset, DatasetState
 from gitsync.errors import Conflict, InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Run, RunKind, User, Workspace, WorkspaceState
+from gitsync.records import User, Workspace, WorkspaceState
 from gitsync.resolve import Resolved, resolve
+from gitsync.run_records import Run, RunKind
 from gitsync.runs.life import executor_window, say_lonely
 from gitsync.runs.request import Submission
 from gitsync.store import (

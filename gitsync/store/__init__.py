@@ -10,13 +10,14 @@ from sqlalchemy.exc import DBAPIError as DatabaseFailed
 from sqlalchemy.exc import IntegrityError as RowExists
 
 from gitsync.store.database import Database
-from gitsync.store.rows import Page, new_id
+from gitsync.store.rows import Dead, Page, new_id
 from gitsync.store.seal import Sealer
 
 __all__ = [
     "Connection",
     "Database",
     "DatabaseFailed",
+    "Dead",
     "Page",
     "RowExists",
     "Sealer",

@@ -13,9 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from gitsync.data_records import Dataset, DatasetState
-from gitsync.records import RunState
+from gitsync.run_records import RunState
 from gitsync.store.dataset_tables import dataset_parts, datasets
 from gitsync.store.datasets import dataset_of, get_dataset, select_datasets
+from gitsync.store.rows import Dead, of_dead
 from gitsync.store.run_tables import runs
 from gitsync.store.tables import clock
 
@@ -88,11 +89,14 @@ def release(db: Connection, dataset_id: str, *, owner: str, pause: timedelta, co
     )
 
 
-def release_all(db: Connection) -> int:
-    """Give all claims back, and end all pauses: for the start of the only server."""
+def release_claims(db: Connection, dead: Dead) -> int:
+    """At a start: give the claims of dead servers back; if all others are, end all pauses too."""
     changed = db.execute(
         datasets.update()
-        .where(datasets.c.state == DatasetState.PROCESSING.value)
+        .where(
+            datasets.c.state == DatasetState.PROCESSING.value,
+            sa.true() if dead is None else of_dead(datasets.c.owner, dead),
+        )
         .values(owner=None, due_at=None)
     )
     return changed.rowcount

@@ -19,7 +19,7 @@ from gitsync.errors import NotFound
 from gitsync.model import Signature
 from gitsync.records import Job, JobState
 from gitsync.store.job_tables import jobs
-from gitsync.store.rows import Page, page_by_id, record
+from gitsync.store.rows import Dead, Page, of_dead, page_by_id, record
 from gitsync.store.tables import clock
 from gitsync.store.turns import TurnLost, later
 
@@ -185,15 +185,16 @@ def close_job(
     )
 
 
-def release_jobs(db: Connection) -> int:
-    """At the start of the only server: nobody works on any job, and nobody is about to."""
-    db.execute(
-        jobs.update()
-        .where(jobs.c.state == JobState.OPEN.value, jobs.c.attempts == 0)
-        .values(not_before=None)
-    )
+def release_jobs(db: Connection, dead: Dead) -> int:
+    """At a start: dead servers work on no job, and if all others are, nobody is about to."""
+    if dead is None:
+        db.execute(
+            jobs.update()
+            .where(jobs.c.state == JobState.OPEN.value, jobs.c.attempts == 0)
+            .values(not_before=None)
+        )
     return db.execute(
-        jobs.update().where(jobs.c.owner.is_not(None)).values(owner=None, expires_at=None)
+        jobs.update().where(of_dead(jobs.c.owner, dead)).values(owner=None, expires_at=None)
     ).rowcount
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from gitsync.store.rows import Dead, of_dead
 from gitsync.store.tables import (
     artifact_keys,
     artifacts,
@@ -201,10 +202,11 @@ def drop_child(db: Connection, *, pgid: int, boot: str) -> None:
     )
 
 
-def take_children(db: Connection) -> list[tuple[int, str]]:
-    """All recorded groups with the start time of their leader; the rows are gone afterwards."""
-    rows = db.execute(sa.select(git_children.c.pgid, git_children.c.started)).all()
-    db.execute(git_children.delete())
+def take_children(db: Connection, dead: Dead) -> list[tuple[int, str]]:
+    """Groups of dead servers with the start time of their leader; the rows are gone afterwards."""
+    ours = of_dead(git_children.c.boot, dead)
+    rows = db.execute(sa.select(git_children.c.pgid, git_children.c.started).where(ours)).all()
+    db.execute(git_children.delete().where(ours))
     return [(row.pgid, row.started) for row in rows]
 
 
@@ -239,12 +241,26 @@ def find_idempotent(
 
 
 def begin_idempotent(
-    db: Connection, *, user_id: str, method: str, path: str, key: str, body_hash: str, now: datetime
+    db: Connection,
+    *,
+    user_id: str,
+    method: str,
+    path: str,
+    key: str,
+    body_hash: str,
+    boot: str,
+    now: datetime,
 ) -> None:
     """Remember that a request is running."""
     db.execute(
         idempotency_keys.insert().values(
-            user_id=user_id, method=method, path=path, key=key, body_hash=body_hash, created_at=now
+            user_id=user_id,
+            method=method,
+            path=path,
+            key=key,
+            body_hash=body_hash,
+            boot=boot,
+            created_at=now,
         )
     )
 
@@ -272,9 +288,16 @@ def end_idempotent(
         db.execute(idempotency_keys.update().where(*where).values(status=status, sealed=sealed))
 
 
-def drop_idempotent(db: Connection, *, before: datetime, running: bool = False) -> int:
-    """Forget old requests; with `running` those without an answer (their server is dead)."""
+def drop_idempotent(db: Connection, *, before: datetime) -> int:
+    """Forget old requests."""
     query = idempotency_keys.delete().where(idempotency_keys.c.created_at < before)
-    if running:
-        query = query.where(idempotency_keys.c.status.is_(None))
     return db.execute(query).rowcount
+
+
+def drop_unanswered(db: Connection, dead: Dead) -> int:
+    """At a start: forget what dead servers did not answer, so that it can be repeated."""
+    return db.execute(
+        idempotency_keys.delete().where(
+            idempotency_keys.c.status.is_(None), of_dead(idempotency_keys.c.boot, dead)
+        )
+    ).rowcount

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from gitsync import records
+from gitsync import records, run_records
 from gitsync.errors import InvalidInput
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -51,8 +51,8 @@ _ENUMS: dict[tuple[type, str], type] = {
     (records.Sync, "outcome"): records.Outcome,
     (records.CommitRecord, "state"): records.CommitState,
     (records.Job, "state"): records.JobState,
-    (records.Run, "kind"): records.RunKind,
-    (records.Run, "state"): records.RunState,
+    (run_records.Run, "kind"): run_records.RunKind,
+    (run_records.Run, "state"): run_records.RunState,
 }
 
 
@@ -113,3 +113,11 @@ def page_by_key[T](
     rows = db.execute(query.order_by(column).limit(limit + 1)).all()
     more = str(rows[limit - 1]._mapping[column.name]) if len(rows) > limit else None
     return Page(tuple(build(row) for row in rows[:limit]), total, more)
+
+
+type Dead = frozenset[str] | set[str] | None  # servers by the ids of their starts; None: all others
+
+
+def of_dead(column: sa.Column[Any], dead: Dead) -> sa.ColumnElement[bool]:
+    """Rows whose server is dead."""
+    return column.is_not(None) if dead is None else column.in_(sorted(dead))

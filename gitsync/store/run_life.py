@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from gitsync.errors import Conflict
-from gitsync.records import Run, RunState, Token
+from gitsync.records import Token
+from gitsync.run_records import Run, RunState
 from gitsync.store.rows import new_id, record
 from gitsync.store.run_tables import executors, runs
 from gitsync.store.tables import clock, token_workspaces, tokens

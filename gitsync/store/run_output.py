@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from gitsync.records import Run, RunLog, RunMetric, RunSample
+from gitsync.run_records import Run, RunLog, RunMetric, RunSample
 from gitsync.store.rows import Page, page_by_id, record
 from gitsync.store.run_tables import run_logs, run_metrics, run_samples, runs
 from gitsync.text import storable

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from gitsync.records import Run, RunKind, RunLog, RunSample, RunState
+from gitsync.run_records import Run, RunKind, RunLog, RunSample, RunState
 from gitsync.store.rows import record
 from gitsync.store.run_tables import executors, run_logs, run_metrics, run_samples, runs
 from gitsync.store.tables import clock, token_workspaces, tokens

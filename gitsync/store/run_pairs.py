@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from gitsync.records import Run
+from gitsync.run_records import Run
 from gitsync.store.run_tables import run_samples
 
 _one, _two = run_samples.alias("one"), run_samples.alias("two")

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from gitsync.errors import NotFound
-from gitsync.records import Run, RunKind, RunState
+from gitsync.run_records import Run, RunKind, RunState
 from gitsync.store.rows import Page, new_id, page_by_id, record
 from gitsync.store.run_tables import run_vaults, runs
 from gitsync.store.tables import leases, users

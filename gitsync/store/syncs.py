@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from gitsync.errors import NotFound
 from gitsync.records import Delivery, Outcome, Sync, SyncStatus, Trigger
 from gitsync.store.rows import Page, page_by_id, record
-from gitsync.store.tables import deliveries, syncs
+from gitsync.store.tables import deliveries, syncs, workspaces
 
 OPEN = (SyncStatus.PENDING.value, SyncStatus.SYNCING.value)
 
@@ -162,10 +162,11 @@ def close_open_syncs(
 
 
 def reopen_syncs(db: Connection) -> int:
-    """At the start of the only server: what a dead one was doing waits again."""
+    """At a start, after the turns of dead servers ended: what they were doing waits again."""
+    idle = sa.select(workspaces.c.id).where(workspaces.c.owner.is_(None))
     return db.execute(
         syncs.update()
-        .where(syncs.c.status == SyncStatus.SYNCING.value)
+        .where(syncs.c.status == SyncStatus.SYNCING.value, syncs.c.workspace_id.in_(idle))
         .values(status=SyncStatus.PENDING.value)
     ).rowcount
 

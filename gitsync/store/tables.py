@@ -435,6 +435,7 @@ idempotency_keys = Table(
     Column("path", Text, primary_key=True),
     Column("key", String(200), primary_key=True),
     Column("body_hash", String(64), nullable=False),
+    Column("boot", String(40), nullable=False),  # of the server that works on it
     Column("status", Integer),
     Column("sealed", Text),
     Column("created_at", Moment, nullable=False),

@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection
 
 from gitsync.errors import GitSyncError
 from gitsync.records import Turn, WorkspaceState
+from gitsync.store.rows import Dead, of_dead
 from gitsync.store.tables import clock, workspaces
 
 HOLD_RETRY_AFTER = "retry-after"
@@ -148,11 +149,11 @@ def release(db: Connection, turn: Turn) -> None:
     )
 
 
-def take_over_all(db: Connection) -> int:
-    """At the start of the only server: end all turns of dead ones (decision 24)."""
+def take_over(db: Connection, dead: Dead) -> int:
+    """At a start: end all turns of dead servers (decision 24)."""
     return db.execute(
         workspaces.update()
-        .where(workspaces.c.owner.is_not(None))
+        .where(of_dead(workspaces.c.owner, dead))
         .values(owner=None, expires_at=None, fence=workspaces.c.fence + 1)
     ).rowcount
 

@@ -23,7 +23,7 @@ from gitsync.git.refs import pin, set_branch
 from gitsync.git.storage import make_bare, remove_leftovers
 from gitsync.instance import Instance
 from gitsync.records import Workspace
-from gitsync.store import dataset_checks, objects, workspaces
+from gitsync.store import Dead, dataset_checks, objects, workspaces
 
 LOCK_WAIT_S = 30.0
 ORPHAN_WAIT_S = 2.0
@@ -157,34 +157,36 @@ def ensure_repository(instance: Instance, workspace: Workspace) -> Path:
     return path
 
 
-def sweep(instance: Instance) -> dict[str, int]:
-    """At the start of the only server: end orphans, remove what a killed server left.
+def sweep(instance: Instance, dead: Dead) -> dict[str, int]:
+    """At a start: end orphans of dead servers, remove what they left in the data folder.
 
-    A lock file that a killed push leaves in an embedded repository would refuse every later push.
+    The staging folders go last: their names are what tells the next start who is dead. A lock file
+    that a killed push leaves in an embedded repository would refuse every later push.
     """
     ended = staged = 0
     with instance.database.write() as db:
-        children = objects.take_children(db)
-        # their servers are dead: a repetition must not be told for a day that they still run
-        objects.drop_idempotent(db, before=instance.now(), running=True)
+        children = objects.take_children(db, dead)
     for pgid, _ in children:
         # also members of a group whose leader is gone; a number that is somebody else's is spared
         ended += end_group(pgid, grace=0.2)
-    for leftover in instance.staging.parent.iterdir():
-        if leftover != instance.staging:
-            staged += sum(1 for _ in leftover.glob("*"))
-            shutil.rmtree(leftover, ignore_errors=True)
     swept = sum(_sweep_repository(path) for path in instance.repos.glob("*.git"))
     for folder in (instance.repos, instance.mirrors):
         for half_made in folder.glob(".*.git.*"):
             shutil.rmtree(half_made, ignore_errors=True)
             swept += 1
+    is_ours = instance.database.is_sqlite or instance.settings.artifact_store is None
+    halves = instance.bucket.sweep_leftovers() if is_ours else 0
+    orphans = _sweep_orphans(instance)
+    for leftover in instance.staging.parent.iterdir():
+        if leftover != instance.staging:
+            staged += sum(1 for _ in leftover.glob("*"))
+            shutil.rmtree(leftover, ignore_errors=True)
     return {
         "children": ended,
         "staged": staged,
         "repositories": swept,
-        "objects": instance.bucket.sweep_leftovers(),
-        "orphans": _sweep_orphans(instance),
+        "objects": halves,
+        "orphans": orphans,
     }
 
 

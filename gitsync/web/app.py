@@ -83,7 +83,7 @@ def create_app(instance: Instance, *, running: Callable[[], int] = lambda: 0) ->
     pages.install(app, instance)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(WholeSegments, prefix=cli_api.PREFIX + "/")
-    app.add_middleware(LastResort)
+    app.add_middleware(LastResort, page=pages.failed)
     app.add_middleware(
         BodyLimit,
         most=instance.settings.max_body_mb * MIB,

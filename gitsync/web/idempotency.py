@@ -126,7 +126,9 @@ def _begin(instance: Instance, where: dict[str, str], body_hash: str) -> Respons
                 objects.end_idempotent(db, **where, status=None, sealed=None)
                 known = None
             if known is None:
-                objects.begin_idempotent(db, **where, body_hash=body_hash, now=now)
+                objects.begin_idempotent(
+                    db, **where, body_hash=body_hash, boot=instance.boot, now=now
+                )
                 return None
     except RowExists:  # somebody began at the same moment, on another server
         raise InProgress("A request with this Idempotency-Key is running.") from None

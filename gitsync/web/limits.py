@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -109,10 +109,13 @@ async def refuse(send: Send, status: int, code: str, text: str, *, close: bool =
 
 
 class LastResort:
-    """Turns what nobody expected into a log entry and an answer without detail."""
+    """Turns what nobody expected into a log entry and an answer without detail.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    `page` makes that answer for people, None for requests that are not theirs.
+    """
+
+    def __init__(self, app: ASGIApp, *, page: Callable[[Scope], ASGIApp | None]) -> None:
+        self.app, self.page = app, page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -129,6 +132,10 @@ class LastResort:
             if started or scope["type"] != "http":
                 raise  # the connection is cut, so that nobody takes half an answer for a whole one
             log.exception("unexpected error path=%s", loggable(scope["path"]))
+            page = self.page(scope)
+            if page is not None:
+                await page(scope, receive, send)
+                return
             await refuse(
                 send, 500, "INTERNAL", "Something went wrong here; the operator's log says more."
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.instance import Instance
-from gitsync.records import Run, RunKind, RunLog, RunMetric, RunSample
+from gitsync.run_records import Run, RunKind, RunLog, RunMetric, RunSample
 from gitsync.text import printable
 from gitsync.web.wire import when
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.records import RunKind, RunState
+from gitsync.run_records import RunKind, RunState
 from gitsync.web.shapes import (
     BranchName,
     Count,

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import FrameType
 
@@ -69,15 +70,14 @@ class Running:
 def start(settings: Settings, *, at: Callable[[str], None] = _no_point) -> Running:
     """Open the instance, bind, recover, serve in a thread; returns when requests are answered."""
     folder = DataFolder(settings.data_dir)
-    folder.lock()
-    try:
-        listening = _bind(settings)
+    with ExitStack() as undo:
+        folder.lock()
+        undo.callback(folder.unlock)
+        listening = undo.enter_context(_bind(settings))
         port = listening.getsockname()[1]
         settings = settings.model_copy(update={"port": port})
         instance = open_instance(settings, folder, at=at)
-    except BaseException:
-        folder.unlock()
-        raise
+        undo.pop_all()
     engine = EmbeddedEngine(instance)
     instance.wake.listener = engine.wake
     app = create_app(instance, running=lambda: engine.running)

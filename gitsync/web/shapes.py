@@ -11,15 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from gitsync.records import (
-    CommitState,
-    Outcome,
-    Role,
-    RunKind,
-    SyncStatus,
-    Trigger,
-    WorkspaceState,
-)
+from gitsync.records import CommitState, Outcome, Role, SyncStatus, Trigger, WorkspaceState
+from gitsync.run_records import RunKind
 from gitsync.text import printable, storable
 
 SHA, DIGEST = "0123456789abcdef0123456789abcdef01234567", "9f86d081884c7d65" * 4

@@ -82,6 +82,7 @@ def test_browser_author_story(chromium, live, tmp_path):
         author.page.get_by_role("link", name="Overview").click()
         author.says("1 of 1 runnable")
         author.says("Give chess its grader")
+        author.is_live()
         author.shoot("mended")
 
 

@@ -99,6 +99,20 @@ def test_rev_checks_a_commit_and_not_the_files_on_disk(checkout):
     assert run("check", checkout, "--rev", first)[0] == 0
 
 
+def test_rev_takes_steps_back_as_git_writes_them(checkout):
+    git(checkout, "checkout", "-q", "-b", "side")
+    (checkout / "configs/eval/demo.toml").write_text("[")
+    git(checkout, "commit", "-q", "-a", "-m", "broken")
+    git(checkout, "checkout", "-q", "main")
+    git(checkout, "commit", "-q", "--allow-empty", "-m", "second")
+    git(checkout, "merge", "-q", "--no-ff", "-s", "ours", "-m", "merge", "side")
+    revs = {"HEAD^2": 1, "@^2": 1, "main^2~0": 1, "main^2^0": 1, "side": 1}
+    revs |= {"HEAD": 0, "HEAD^": 0, "HEAD~": 0, "HEAD~2": 0, "main^2~1": 0, "HEAD^^": 0}
+    revs |= {"HEAD~9": 2, "HEAD^3": 2, "~1": 2, "^": 2, "": 2, "HEAD~x": 2, "HEAD~9999999": 2}
+    for rev, expected in revs.items():
+        assert run("check", checkout, "--rev", rev)[0] == expected, rev
+
+
 def test_rollout_and_entrypoint_narrow_the_answer(checkout):
     (checkout / "rollouts/two").mkdir()
     (checkout / "rollouts/two/main.py").write_text("x = 1\n")

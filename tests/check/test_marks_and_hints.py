@@ -32,6 +32,24 @@ def test_a_comment_on_the_line_suppresses_a_warning():
     assert "unused-suppression" not in codes(report)
 
 
+def test_spaces_in_a_mark_do_not_matter():
+    for mark in (
+        "#gitsync:ignore[questionable-value]",
+        "#  gitsync:  ignore[ questionable-value ]",
+    ):
+        report = inspect(workspace({EV: EVAL.replace("limit = 4", f"limit = 0 {mark}")}))
+        assert suppressed(report) == {("questionable-value", EV)}, mark
+
+
+def test_a_code_that_cannot_be_one_is_told_as_unused():
+    text = EVAL.replace("limit = 4", "limit = 4  # gitsync: ignore[Dead_Link, é]")
+    found = inspect(workspace({EV: text})).findings
+    assert [(f.code, f.line, f.subject) for f in found] == [
+        ("unused-suppression", 8, "Dead_Link"),
+        ("unused-suppression", 8, "é"),
+    ]
+
+
 def test_several_codes_and_several_lines():
     text = TRAINING.replace(
         "lr = 1e-5",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import importlib.util
 import io
 from typing import Any
@@ -16,7 +18,7 @@ def found(data: bytes) -> list[str]:
     return sorted(f.code for f in check_parquet("data/x.parquet", pieces))
 
 
-def written(columns: dict[str, list[Any]]) -> bytes:
+def written(columns: dict[str, Any]) -> bytes:
     import pyarrow
     import pyarrow.parquet
 
@@ -45,3 +47,20 @@ def test_columns_rows_and_cells():
         "metadata-type-differs"
     ]
     assert found(written({"metadata": ['{"a": 1}'] * 4 + [" "]})) == ["invalid-metadata"]
+
+
+def test_values_that_json_does_not_have():
+    if not HAS_PYARROW:
+        return
+    for value in (
+        datetime.datetime(2026, 1, 1),
+        datetime.timedelta(1),
+        decimal.Decimal("1.5"),
+        b"\xff",
+    ):
+        assert found(written({"metadata": [{"a": value}] * 4})) == [], value
+    import pyarrow
+
+    far = pyarrow.array([10**13] * 4, pyarrow.timestamp("s"))
+    columns = {"metadata": pyarrow.StructArray.from_arrays([far], names=["a"])}
+    assert found(written(columns)) == ["parquet-unreadable"]

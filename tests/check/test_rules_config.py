@@ -385,3 +385,12 @@ def test_columns_count_characters_and_point_at_value_or_key():
         ("invalid-secret-name", 11, 13),
         ("wrong-type", 11, 18),
     ]
+
+
+def test_columns_count_characters_in_long_lines_too():
+    line = "required = [" + '"É", ' * 5000 + '"OPENAI_API_KEY", "bad"]'
+    text = EVAL.replace('required = ["OPENAI_API_KEY"]', line)
+    found = [f for f in inspect(workspace({EV: text})).findings if f.subject == "bad"]
+    assert [(f.code, f.line, f.column) for f in found] == [
+        ("invalid-secret-name", 11, line.index('"bad"') + 1)
+    ]

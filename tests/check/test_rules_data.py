@@ -42,6 +42,16 @@ DATA: dict[str, tuple[str, bytes, list[str]]] = {
         b'user_prompt,label\n"a\nb",c\nd,e\nf,g\nh,i\nj,k,l\n',
         ["column-count 7"],
     ),
+    "twice-first-empty": (
+        "a.csv",
+        b"user_prompt,label,user_prompt\n,b,c\na,b,c\na,b,c\na,b,\n",
+        ["duplicate-column 1", "empty-cell 5"],
+    ),
+    "many-columns": (
+        "a.csv",
+        b"user_prompt,label," + b",".join(b"%d" % n for n in range(100_000)) + b"\n",
+        ["too-few-rows 1"],
+    ),
     "lone-returns": ("a.csv", b"user_prompt,label\ra,b\rc,d\re,f\rg,h\r", []),
     "huge-field": (
         "a.csv",

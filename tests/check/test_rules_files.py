@@ -60,6 +60,11 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
         {"CLAUDE.md": "See `@AGENTS.md`.\n"},
         ["claude-import-missing CLAUDE.md:1"],
     ),
+    "claude-in-listed-fence": (
+        {"CLAUDE.md": "- ```\n  @AGENTS.md\n  ```\n\n> ~~~\n> AGENTS.md\n"},
+        ["claude-import-missing CLAUDE.md:1"],
+    ),
+    "claude-after-fence": ({"CLAUDE.md": "```\r\nx\r\n````\r\n@AGENTS.md\r\n"}, []),
     "claude-by-word": ({"CLAUDE.md": "Rules are in ./AGENTS.md\n"}, []),
     "config-upper": (
         {"configs/training/A.Toml": "["},
@@ -95,6 +100,14 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
     "skill-empty": ({f"{S}/notes.md": "x"}, [f"skill-missing-file {S}:1"]),
     "skill-file-is-folder": ({f"{S}/SKILL.md/x": "x"}, [f"skill-missing-file {S}:1"]),
     "skill-upper": ({f"{S}/Skill.MD": SKILL}, [f"skill-file-name {S}/Skill.MD:1"]),
+    "skill-upper-and-unreadable": (
+        {f"{S}/skill.md": "name: plan-work\n"},
+        [f"skill-frontmatter {S}/skill.md:1"],
+    ),
+    "data-alone": (
+        {"data/a/rows.csv": "\ufeffuser_prompt,label\n", "data/b/rows.csv": b"\xff"},
+        ["data-bom data/a/rows.csv:1", "data-encoding data/b/rows.csv:1"],
+    ),
     "skill-both-names": (
         {f"{S}/SKILL.md": SKILL, f"{S}/skill.md": "x"},
         [f"name-collision {S}/skill.md:1"],
@@ -113,6 +126,11 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
     "dead-out": (page("* [a](../x.md)"), ["dead-link AGENTS.md:1"]),
     "dead-in-quote": (page("x", "> one", "> [a](gone.md", '> "t") two'), ["dead-link AGENTS.md:3"]),
     "dead-nested": (page("[![i](gone.png)](gone.md)"), ["dead-link AGENTS.md:1"] * 2),
+    "dead-in-link": (page("[[a](gone.md)](lost.md)"), ["dead-link AGENTS.md:1"]),
+    "dead-after-comment": (
+        page("a <!-- b [c](gone.md)", "", "d [e](f(g.md) [h](lost.md) <!-- [i](x) -->"),
+        ["dead-link AGENTS.md:1", "dead-link AGENTS.md:3"],
+    ),
     "alive": (
         {
             **page(

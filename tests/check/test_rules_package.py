@@ -219,3 +219,120 @@ PACKAGE: dict[str, tuple[dict[str, Content], list[str]]] = {
 def test_package(name):
     files, expected = PACKAGE[name]
     assert sorted(outer(files)) == sorted(expected)
+
+
+AGENTS = {
+    "imported": ("from a import W\n", "W"),
+    "defined": ("class W: pass\n", "W"),
+    "of-a-module": ("import a.b\n", "a.b.W"),
+    "alias": ("from a import W\nAGENT = W\n", "AGENT"),
+    "one-of-two": ("from a import V, W\n", "V if x else W"),
+    "cycle": ("from a import A, B\nA = B\nB = A\n", "A or B"),
+}
+MAYBE_NAMES = {
+    "one-arm": ("from a import W\n", "W if x else 'oracle'"),
+    "both-arms": ("", "'a' if x else 'oracle'"),
+    "environment": ("import os\n", "os.environ.get('AGENT', 'oracle')"),
+    "held": ("import os\nAGENT = os.environ['AGENT']\n", "AGENT"),
+    "reassigned": ("from a import W\nAGENT = W\nAGENT = 'oracle'\n", "AGENT"),
+    "parameter": ("def f(agent): ...\n", "agent"),
+    "long": ("", "'a' if x else " * 900 + "'b'"),
+}
+
+
+def harbor(before: str, agent: str) -> list[str]:
+    code = f"{HARBOR}{before}backend = HarborBackend(tasks_dir='t', agent={agent})\n"
+    files: dict[str, Content] = {"rollouts/demo/main.py": code}
+    return outer(files)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_that_can_only_be_a_class_needs_its_package(name):
+    assert harbor(*AGENTS[name]) == [f"harbor-package-count {PY}:1"]
+
+
+@pytest.mark.parametrize("name", MAYBE_NAMES)
+def test_an_agent_that_may_be_a_name_is_no_error(name):
+    assert harbor(*MAYBE_NAMES[name]) == []
+
+
+STALE = ["lock-stale rollouts/demo/uv.lock:1"]
+# What the project says, and what uv 0.13 writes for it into `requires-dist`.
+REWRITTEN = {
+    "w; python_version > '3.11'": """{ name = "w", marker = "python_full_version >= '3.12'" }""",
+    "a; python_version != '3.12'": """{ name = "a", marker = "python_full_version != '3.12.*'" }""",
+    "a; (sys_platform == 'win32' and python_version >= '3.13') or os_name == 'nt'": (
+        "{ name = \"a\", marker = \"(python_full_version >= '3.13' and sys_platform == 'win32') "
+        "or os_name == 'nt'\" }"
+    ),
+    "a; 'linux' in sys_platform": """{ name = "a", marker = "'linux' in sys_platform" }""",
+    "t >=1; python_version >= '3.13'": (
+        """{ name = "t", marker = "python_full_version >= '3.13' and os_name == 'nt'", """
+        """path = "a" }, """
+        """{ name = "t", marker = "python_full_version >= '3.13' and os_name != 'nt'", """
+        """specifier = ">=1" }"""
+    ),
+    "both": (
+        """{ name = "both", marker = "os_name == 'nt'", directory = "a" }, """
+        """{ name = "both", marker = "os_name != 'nt'", directory = "b" }"""
+    ),
+    "Mylib [x] >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
+    "certifi >= 2022.01.01, != v2023": ('{ name = "certifi", specifier = ">=2022.1.1,!=2023" }'),
+    "zipp >= 3.1-1": '{ name = "zipp", specifier = ">=3.1.post1" }',
+    "a == 01.0.*": '{ name = "a", specifier = "==1.0.*" }',
+    "six ~= 1.16": '{ name = "six", specifier = "~=1.16" }',
+}
+DIFFERENT = {
+    "w; python_version > '3.12'": """{ name = "w", marker = "python_full_version >= '3.12'" }""",
+    "a; sys_platform == 'linux'": """{ name = "a", marker = "sys_platform == 'win32'" }""",
+    "a; python_version < '3.13' and os_name == 'nt'": (
+        """{ name = "a", marker = "python_full_version < '3.13' or os_name == 'nt'" }"""
+    ),
+    "a; platform_machine == 'x'": '{ name = "a" }',
+    "mylib >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
+    "a == 1.0.*": '{ name = "a", specifier = "==1.*" }',
+    "both": (
+        """{ name = "both", marker = "os_name == 'nt'", directory = "a" }, """
+        """{ name = "both", marker = "os_name == 'posix'", directory = "b" }"""
+    ),
+    "a ~= 1.0": '{ name = "a", specifier = "~=1.0.0" }',
+    "six >= 1.16": '{ name = "six", specifier = "~=1.16" }',
+}
+
+
+def locked(requirement: str, entry: str) -> list[str]:
+    files: dict[str, Content] = {
+        PY: depends('"osmosis-ai[server]>=0.3.8,<0.4"', f'"{requirement}"'),
+        "rollouts/demo/uv.lock": LOCK.replace('<0.4" }]', f'<0.4" }}, {entry}]'),
+    }
+    return outer(files)
+
+
+@pytest.mark.parametrize("requirement", REWRITTEN)
+def test_a_requirement_that_uv_wrote_in_its_own_words_is_not_stale(requirement):
+    assert locked(requirement, REWRITTEN[requirement]) == []
+
+
+@pytest.mark.parametrize("requirement", DIFFERENT)
+def test_a_requirement_that_means_something_else_is_stale(requirement):
+    assert STALE[0] in locked(requirement, DIFFERENT[requirement])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ("~=3.12", ">=3.12, <4", []),
+        ("~=3.12.0", "==3.12.*", []),
+        (">=3.12.0", ">=3.12", []),
+        (">=3.12,>=3.12.1", ">=3.12.1", []),
+        (">=3.12", ">=3.12, <4", STALE),
+        (">=3.12", ">=3.12.1", STALE),
+        ("~=3.12.0", "~=3.12", STALE),
+    ],
+)
+def test_versions_of_python_are_compared_by_what_they_admit(ours, theirs, expected):
+    files: dict[str, Content] = {
+        PY: python(ours),
+        "rollouts/demo/uv.lock": LOCK.replace('">=3.12"', f'"{theirs}"'),
+    }
+    assert outer(files) == expected

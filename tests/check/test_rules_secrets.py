@@ -21,6 +21,8 @@ TOKENS = {
     "google": "AIza" + "SyD3kQ9vX2mB7nL0pR4tW8yZ1aC5eF6gHjK",
     "slack": "xoxb-" + "123456789012-1234567890123-AbCdEfGhIj",
     "hugging-face": "hf_" + "QwErTyUiOpAsDfGhJkLzXcVbNm12345678",
+    "hugging-face-letters": "hf_" + "IrBTQwJcPqzVXIhsoUSrTkTHZBWjMYmMVk",
+    "aws-letters": "AKIA" + "QZEGRXZTXWWPLMSK",
     "key": "-----BEGIN " + "PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\n",
     "key-in-code": "-----BEGIN " + 'RSA PRIVATE KEY-----\\n"\n    "MIIEvQIBADANBgkqhkiG9w0BAQEF',
 }
@@ -29,6 +31,8 @@ FAKES = {
     "xs": "ghp_" + "x" * 36,
     "dots": "sk-ant-" + "api03-Zx9Vb3Nm7Wt5Ye1Rc6U...",
     "words": "sk-proj-" + "your-key-goes-right-here",
+    "words-in-camel-case": "hf_" + "YourHuggingFaceTokenGoesRightHere",
+    "name": "hf_" + "transformersmodeldownloadcachefolder",
     "short": "hf_" + "abc123",
     "public": "-----BEGIN " + "PUBLIC KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\n",
     "named-key": "-----BEGIN " + "PRIVATE KEY-----\n...\n",

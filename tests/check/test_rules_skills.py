@@ -66,6 +66,8 @@ FRONTS: dict[str, tuple[str, list[str]]] = {
         "---\nname: plan-work\ndescription: x\ncompatibility:\n  - x\n---\n",
         ["skill-field-length"],
     ),
+    # The reference validator takes it, too.
+    "blank-compatibility": ("---\nname: plan-work\ndescription: x\ncompatibility:\n---\n", []),
     "unknown": ("---\nname: plan-work\ndescription: x\nversion: 1\n---\n", ["skill-unknown-field"]),
     "unknown-case": (
         "---\nname: plan-work\ndescription: x\nLicense: MIT\n---\n",

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import random
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from gitsync.check import WorkingCopy, inspect
 from gitsync.check.gitindex import parse_index, read_index
+from gitsync.check.ignore import Rules, add_rules
 from gitsync.errors import InvalidInput
 from gitsync.git.objects import open_commit
 from gitsync.tree import Kind, TooLarge
 from tests.check.corpus import git
-from tests.check.trees import GOOD
+from tests.check.trees import GOOD, SKILL
 
 
 def write(root: Path, files: dict[str, str]) -> None:
@@ -111,6 +115,75 @@ def test_ignore_rules_agree_with_git(tmp_path):
     assert paths(WorkingCopy(tmp_path)) == listed(tmp_path)
 
 
+PIECES = (
+    *("a", "b", "/", "/", "*", "**", "***", "?", "[", "]", "[ab]", "[!a]", "[^b]", "\\", "-", " "),
+    *(
+        "**/",
+        "/**",
+        "/**/",
+        "[a-b]",
+        "[]]",
+        "[!]]",
+        "[[:alpha:]]",
+        "[[:x:]]",
+        "[:a]",
+        "\\*",
+        "[\\]]",
+    ),
+    *("[a\\-b]", "é", "!", "[[:", "[b-a]", "[a-]", "#", "\r", "\t", "\x0b", "\u2028", "**\\/"),
+)
+
+
+def test_single_lines_agree_with_git(tmp_path):
+    """Every byte counts: `?` is half of an `é`, and only a line feed ends a line."""
+    git(tmp_path, "init", "-q")
+    chance = random.Random(4)
+    names = ["".join(chance.choices("aab-]é[* ", k=chance.randint(1, 3))) for _ in range(30)]
+    tried = sorted({"/".join(chance.choices(names, k=chance.randint(1, 4))) for _ in range(150)})
+    found = 0
+    for _ in range(250):
+        line = "".join(chance.choices(PIECES, k=chance.randint(1, 5)))
+        start = "\ufeff" * (chance.random() < 0.1)
+        (tmp_path / ".gitignore").write_text(f"{start}{line}\n", encoding="utf-8", newline="")
+        done = subprocess.run(
+            ["git", "-C", str(tmp_path), "check-ignore", "--no-index", "-z", "--stdin"],
+            input="\0".join(tried).encode(),
+            capture_output=True,
+        )
+        theirs = set(done.stdout.decode().split("\0")) - {""}
+        rules = add_rules(None, "", (tmp_path / ".gitignore").read_bytes())
+        ours = {path for path in tried if rules is not None and hides(rules, path)}
+        assert ours == theirs, repr(line)
+        found += len(theirs)
+    assert found > 1000
+
+
+def hides(rules: Rules, path: str) -> bool:
+    """True if the path or a folder above it is ignored."""
+    parts = path.split("/")
+    return any(
+        rules.ignores("/".join(parts[:n]), is_folder=n < len(parts))
+        for n in range(1, len(parts) + 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("*a" * 40 + "b", "a" * 255),
+        ("**/a/" * 15 + "b", "a/" * 50 + "c"),
+        ("**/*a*a*a*a*a*b/**/*a*a*a*c", "/".join(["a" * 80] * 40)),
+        ("[a-z]*" * 30 + "0", "a" * 255),
+    ],
+)
+def test_a_hostile_pattern_is_not_slow(line, path):
+    rules = add_rules(None, "", line.encode())
+    start = time.perf_counter()
+    assert rules is not None
+    assert not rules.ignores(path, is_folder=False)
+    assert time.perf_counter() - start < 0.5
+
+
 def test_the_exclude_file_of_the_repository_counts_too(tmp_path):
     repository(tmp_path)
     (tmp_path / ".git/info").mkdir(exist_ok=True)
@@ -165,6 +238,20 @@ def test_a_repository_around_it_counts_only_if_it_tracks_something_in_it(tmp_pat
     (outer / ".gitignore").write_text("*.pyc\n")
     write(inner, {"docs/a.pyc": ""})
     assert inspect(WorkingCopy(inner)).findings == ()
+
+
+def test_ignore_files_above_the_folder_count_from_where_they_stand(tmp_path):
+    outer = repository(tmp_path / "outer")
+    write(
+        outer, {".gitignore": "/deep/er/one\n/two\ner/three\n", "deep/.gitignore": "!one\nfour\n"}
+    )
+    inner = outer / "deep/er"
+    write(inner, dict.fromkeys(("kept", "one", "two", "three", "four", "er/three"), ""))
+    git(outer, "add", "deep/er/kept")
+    assert paths(WorkingCopy(inner)) == {
+        p.removeprefix("deep/er/") for p in listed(outer) if p.startswith("deep/er/")
+    }
+    assert "one" in paths(WorkingCopy(inner))
 
 
 def test_submodules_come_from_the_index_and_nested_repositories_count_as_such(tmp_path):
@@ -227,6 +314,37 @@ def test_git_is_not_started_and_the_configuration_not_read(tmp_path):
     inside = {path.split("/.git/", 1)[1] for _, path in seen if "/.git/" in path}
     assert "index" in inside
     assert inside <= {"index", "info/exclude", "commondir"}
+
+
+def test_a_clone_without_symlinks_is_seen_as_the_commit_it_makes(tmp_path):
+    skill = ".agents/skills/plan-work/SKILL.md"
+    origin = tmp_path / "origin"
+    (origin / ".claude/skills").mkdir(parents=True)
+    (origin / ".claude/skills/plan-work").symlink_to("../../.agents/skills/plan-work")
+    repository(origin, {skill: SKILL})
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "-c", "core.symlinks=false", str(origin), str(clone))
+    text = clone / ".claude/skills/plan-work"
+    assert not text.is_symlink()
+    assert inspect(WorkingCopy(clone)).findings == ()
+    text.write_text(text.read_text() + "\n")
+    [found] = inspect(WorkingCopy(clone)).findings
+    git(clone, "commit", "-q", "-a", "-m", "An editor adds a line end")
+    assert inspect(open_commit(clone / ".git", "HEAD")).findings == (found,)
+    assert found.code == "dangling-skill-link"
+
+
+def test_a_link_that_became_a_file_is_one_where_links_are_possible(tmp_path):
+    root = tmp_path / "w"
+    (root / ".claude/skills").mkdir(parents=True)
+    for name in ("plan-work", "other-work"):
+        (root / ".claude/skills" / name).symlink_to(f"../../.agents/skills/{name}")
+        write(root, {f".agents/skills/{name}/SKILL.md": SKILL.replace("plan-work", name)})
+    repository(root)
+    assert inspect(WorkingCopy(root)).findings == ()
+    (root / ".claude/skills/plan-work").unlink()
+    (root / ".claude/skills/plan-work").write_text("../../.agents/skills/plan-work")
+    assert [f.code for f in inspect(WorkingCopy(root)).findings] == ["skill-link-as-text"]
 
 
 def test_links_are_not_followed_and_odd_files_do_not_exist(tmp_path):

@@ -314,7 +314,7 @@ def test_rekey_lets_the_old_key_go(tmp_path: Path) -> None:
         )
         hook = workspaces.sealed_place("webhook_secrets", workspace)
         workspaces.add_webhook_secret(db, workspace, sealer.seal("hook", hook), now=now)
-        objects.begin_idempotent(db, **key, body_hash="h", now=now)
+        objects.begin_idempotent(db, **key, body_hash="h", boot="b", now=now)
         answer = sealer.seal("answer", idempotency_place(**key))
         objects.end_idempotent(db, **key, status=201, sealed=answer)
     env = {"GITSYNC_SECRET_KEYS": f"{fresh},{old}"}

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
+
 from tests.crash.service import Service, eventually, family, state
 from tests.hostile_runs import kit
 from tests.live import GOOD_MAIN
@@ -149,7 +151,7 @@ class Scene:
 
     def _was_promised(self, sha: str) -> bool:
         with closing(self.database()) as db:
-            rows = db.execute("SELECT id FROM deliveries WHERE after_sha = ?", (sha,)).fetchall()
+            rows = db.execute(f"SELECT id FROM deliveries WHERE after_sha = '{sha}'").fetchall()
         return bool(self.promised & {row[0] for row in rows})
 
     def _versions(self) -> None:
@@ -199,8 +201,15 @@ class Scene:
                     found[path] = (mode[-3:], hashlib.sha256(data).hexdigest())
         return found
 
-    def database(self) -> sqlite3.Connection:
-        """A second, reading connection to the store."""
+    @property
+    def postgres(self) -> str | None:
+        """The URL of the database, None for the embedded one."""
+        return self.service.settings.get("database_url")
+
+    def database(self) -> Any:
+        """A second, reading connection to the store, of the driver's own kind."""
+        if self.postgres is not None:
+            return psycopg.connect(self.postgres, autocommit=True)
         return sqlite3.connect(f"file:{self.service.data}/gitsync.db?mode=ro", uri=True)
 
     def _rows(self) -> None:
@@ -210,8 +219,9 @@ class Scene:
             def all_of(query: str) -> list[tuple[Any, ...]]:
                 return db.execute(query).fetchall()
 
-            assert all_of("PRAGMA integrity_check") == [("ok",)], "I9"
-            assert all_of("PRAGMA foreign_key_check") == [], "I9"
+            if self.postgres is None:
+                assert all_of("PRAGMA integrity_check") == [("ok",)], "I9"
+                assert all_of("PRAGMA foreign_key_check") == [], "I9"
             assert len(all_of("SELECT * FROM alembic_version")) == 1, "I9"
             for table, columns in (
                 ("versions", "workspace_id, commit_sha"),
@@ -268,9 +278,10 @@ class Scene:
     def snapshot(self) -> dict[str, Any]:
         """Everything that must not change at a start that has nothing to do."""
         with closing(self.database()) as db:
-            tables = [
-                row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            ]
+            names = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            if self.postgres is not None:
+                names = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+            tables = [row[0] for row in db.execute(names)]
             rows = {
                 table: sorted(map(repr, db.execute(f"SELECT * FROM {table}").fetchall()))
                 for table in tables

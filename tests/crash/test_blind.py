@@ -27,3 +27,9 @@ def test_blind_kills_of_a_server_that_follows_a_remote(scene, seed, capsys):
 @pytest.mark.slow
 def test_blind_kills_of_a_server_that_is_pushed_to(embedded, capsys):
     _hold(run_blind(embedded, seed=3, runs=12), capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_blind_kills_on_postgres(on_postgres, capsys):
+    _hold(run_blind(on_postgres, seed=4, runs=8), capsys)

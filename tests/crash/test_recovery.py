@@ -81,7 +81,7 @@ def test_the_lease_of_a_turn_that_does_not_run_is_not_renewed(tmp_path):
         live.running.engine.stop()
         with database.write() as db:
             for workspace_id in (one, two):
-                turns.take_over_all(db)
+                turns.take_over(db, None)
                 turns.bump(db, workspace_id)
             taken = [turns.take(db, w, owner="me", lease_s=0.2) for w in (one, two)]
             assert all(taken)
@@ -107,6 +107,7 @@ def test_a_repetition_after_a_crash_is_not_told_that_it_still_runs(tmp_path):
                 path="/api/v1/workspaces",
                 key="k1",
                 body_hash=hmac.new(key, sent, hashlib.sha256).hexdigest(),
+                boot="boot_of_a_dead_one",
                 now=instance.now(),
             )
         more = {"headers": {"Idempotency-Key": "k1", "Content-Type": "application/json"}}

@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gitsync.records import RunState
+from gitsync.run_records import RunState
 from gitsync.store import run_life
 from gitsync.store import runs as run_store
-from tests.live import live_server
-from tests.postgres import fresh_postgres
+from tests.postgres import postgres_server
 from tests.runs.kit import make_team
 from tests.runs.test_hostile import *  # noqa: F403 - its tests are run here too
 from tests.runs.test_life import *  # noqa: F403 - the same
@@ -22,14 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    with (
-        fresh_postgres() as url,
-        live_server(
-            tmp_path_factory.mktemp("postgres"),
-            database_url=url.replace("postgresql+psycopg", "postgresql"),
-        ) as found,
-    ):
-        assert not found.running.instance.database.is_sqlite
+    with postgres_server(tmp_path_factory.mktemp("postgres")) as found:
         yield found
 
 
@@ -40,16 +32,9 @@ def shared_team(live):
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory):
-    with (
-        fresh_postgres() as url,
-        live_server(
-            tmp_path_factory.mktemp("hasty"),
-            database_url=url.replace("postgresql+psycopg", "postgresql"),
-            executor_lease_s=0.4,
-            run_attempts=2,
-            submits_per_minute=9,
-        ) as found,
-    ):
+    folder = tmp_path_factory.mktemp("hasty")
+    quick = {"executor_lease_s": 0.4, "run_attempts": 2, "submits_per_minute": 9}
+    with postgres_server(folder, **quick) as found:
         yield make_team(found)
 
 

@@ -82,7 +82,7 @@ def test_a_claim_is_one_process_s_until_it_is_released(database, workspace):
         assert (second.id, second.attempts) == (made.id, 1)
         late = {"state": DatasetState.UPLOADED, "now": NOW}
         assert not dataset_checks.finish(db, made.id, owner="one", **late)
-        assert dataset_checks.release_all(db) == 1
+        assert dataset_checks.release_claims(db, None) == 1
         assert dataset_checks.claim(db, owner="three", lease=LEASE).attempts == 2
 
 

@@ -105,7 +105,7 @@ def test_jobs_wait_are_released_and_forgotten(database, workspace):
         assert jobs.due_jobs(db, now=later) == [young, waiting]
     take(database, waiting)
     with database.write() as db:
-        assert jobs.release_jobs(db) == 1
+        assert jobs.release_jobs(db, None) == 1
         assert jobs.due_jobs(db, now=NOW) == [young, waiting], "a start goes on at once"
         page = jobs.list_jobs(db, workspace, limit=1, after=None)
         assert [j.id for j in page.items] == [waiting] and page.has_more

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from tests.live import GOOD_MAIN, NO_GRADER, Checkout, git, live_server, workspace_files
-from tests.postgres import fresh_postgres
+from tests.postgres import postgres_server
 from tests.web.remote import Remote, bare, deliver, push_payload
 
 pytestmark = pytest.mark.slow  # CI and `make test-all` run it
@@ -28,20 +28,10 @@ def room(request, tmp_path_factory):
     (folder / "host").mkdir()
     with Remote(folder / "host") as host:
         allowed = {"allowed_hosts": (f"127.0.0.1:{host.port}",)}
-        if request.param == "sqlite":
-            with live_server(folder, **allowed) as live:
-                live.host = host
-                yield live
-        else:
-            with (
-                fresh_postgres() as url,
-                live_server(
-                    folder, database_url=url.replace("postgresql+psycopg", "postgresql"), **allowed
-                ) as live,
-            ):
-                live.host = host
-                assert not live.running.instance.database.is_sqlite
-                yield live
+        begin = live_server if request.param == "sqlite" else postgres_server
+        with begin(folder, **allowed) as live:
+            live.host = host
+            yield live
 
 
 def test_create_push_publish_resolve_and_fetch(room):

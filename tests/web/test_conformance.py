@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.live import GOOD_MAIN, NO_GRADER, Checkout, Live, live_server, workspace_files
-from tests.postgres import fresh_postgres
+from tests.postgres import postgres_server
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "tests/conformance/run.py"
@@ -140,19 +140,8 @@ def test_conformance_of_the_unmodified_client(tmp_path, engine):
 
 @contextmanager
 def server(tmp_path: Path, engine: str) -> Iterator[Live]:
-    settings = {"min_cli_version": "0.3.0"}
-    if engine == "sqlite":
-        with live_server(tmp_path, **settings) as live:
-            yield live
-        return
-    with (
-        fresh_postgres() as url,
-        live_server(
-            tmp_path,
-            database_url=url.replace("postgresql+psycopg://", "postgresql://"),
-            **settings,
-        ) as live,
-    ):
+    begin = live_server if engine == "sqlite" else postgres_server
+    with begin(tmp_path, min_cli_version="0.3.0") as live:
         yield live
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 import time
 from contextlib import contextmanager
+from datetime import timedelta
 from html import unescape
 
 import httpx
@@ -13,6 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from gitsync.cli import app as cli
+from gitsync.web.pages import admin as admin_page
+from gitsync.web.pages import workspaces as workspaces_page
 from gitsync.web.pages.render import ago, milliseconds, size
 from tests.live import GOOD_MAIN, NO_GRADER, Live, live_server, workspace_files
 from tests.runs.kit import make_team
@@ -354,6 +358,21 @@ def test_a_database_that_is_away_is_told_in_a_page(live, chief, published, monke
     assert "SELECT" not in answer.text
 
 
+def test_what_nobody_expected_is_told_in_a_page(live, chief, monkeypatch, caplog):
+    from gitsync.store import glance
+
+    def fail(*args, **more):
+        raise RuntimeError("of no concern to readers")
+
+    monkeypatch.setattr(glance, "search_workspaces", fail)
+    answer = chief.get("/workspaces")
+    assert answer.status_code == 500 and "This page could not be made" in text_of(answer)
+    assert "no concern" not in answer.text and "no concern" in caplog.text
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    program = chief.http.get("/workspaces", headers={"Accept": "application/json"})
+    assert program.status_code == 500 and program.json()["code"] == "INTERNAL"
+
+
 def test_a_remote_that_is_away_needs_attention(tmp_path):
     port = 9  # nobody listens: the look is tried again and again
     with (
@@ -369,6 +388,32 @@ def test_a_remote_that_is_away_needs_attention(tmp_path):
         assert "Needs attention" in said
         assert "next try" in text_of(chief.get(f"/workspaces/{made['id']}"))
         assert "1 failure" in text_of(chief.get("/admin"))
+
+
+def test_what_is_stuck_is_told(tmp_path, monkeypatch):
+    """A remote that never answers holds the only worker; the next workspace waits behind it."""
+    for module in (workspaces_page, admin_page):
+        monkeypatch.setattr(module, "STUCK_AFTER", timedelta(seconds=0.3))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        live_server(
+            tmp_path, allowed_hosts=(f"127.0.0.1:{silent.getsockname()[1]}",), concurrent_syncs=1
+        ) as away,
+        enter(away) as chief,
+    ):
+        for name in ("Silent", "Behind it"):
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}/acme/{name[:3]}.git"
+            body = {"name": name, "provider": "generic", "connect": {"clone_url": url}}
+            away.post("/workspaces", body)
+        end = time.monotonic() + 10
+        while "waits for a worker" not in (said := text_of(chief.get("/admin"))):
+            assert time.monotonic() < end, said
+            time.sleep(0.05)
+        assert "1 workspace waits for a worker" in said and "nothing is lost" in said
+        assert re.search(r"Silent Syncing .* Behind it Stuck ", said), said
+        assert "Needs attention" in (said := text_of(chief.get("/workspaces")))
+        assert re.search(r"Behind it \S+ Stuck since ", said), said
+        silent.close()  # or the server would wait for it when it stops
 
 
 def test_empty_states_teach_the_next_step(live):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
+from collections.abc import Callable
 
 from gitsync.check.python import (
     backed,
@@ -40,7 +41,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
-from gitsync.check.python.worlds import Frame
+from gitsync.check.python.worlds import Frame, Raised
 
 
 def _type(
@@ -90,15 +91,13 @@ def _isinstance(
         return Opaque("bool()")
     value, kind = args
     if isinstance(kind, TupleValue):
-        answers = [_isinstance(m, frame, [value, k], {}, node) for k in kind.items]
-        if TRUE in answers:
-            return TRUE
-        return FALSE if all(a == FALSE for a in answers) else Opaque("bool()")
+        return _first_true(lambda k: _isinstance(m, frame, [value, k], {}, node), kind)
     if isinstance(kind, Alias):
         members = _union_members(kind)
         if members is None:
             return Opaque("bool()")
         return _isinstance(m, frame, [value, TupleValue(tuple(members))], {}, node)
+    _needs_class(m, frame, "isinstance", kind, node)
     if kind == Ext("builtins.type"):
         if classes.is_class(m, value):
             return TRUE
@@ -116,6 +115,29 @@ def _isinstance(
     if not isinstance(cls, Ref | Ext) or not isinstance(kind, Ref | Ext):
         return Opaque("bool()")
     return _subclass(m, cls, kind)
+
+
+def _first_true(answer: Callable[[Value], Value], kinds: TupleValue) -> Value:
+    """One kind after the other: those behind the first that fits are not even looked at."""
+    found: Value = FALSE
+    for kind in kinds.items:
+        try:
+            one = answer(kind)
+        except Raised:
+            if found == FALSE:
+                raise
+            return found
+        if one == TRUE:
+            return TRUE
+        found = found if one == FALSE else one
+    return found
+
+
+def _needs_class(m: Machine, frame: Frame, name: str, kind: Value, node: ast.AST) -> None:
+    """The second argument that certainly is no class, and has no hook that could answer."""
+    obj = m.obj(kind) if isinstance(kind, Ref) else None
+    if isinstance(kind, Const) or (obj is not None and not isinstance(obj, ClassObj | InstanceObj)):
+        raise m.error(frame, node, "TypeError", f"arg 2 of {name}() is no class")
 
 
 def _subclass(m: Machine, cls: Value, kind: Value) -> Value:
@@ -173,15 +195,13 @@ def _issubclass(
         return Opaque("bool()")
     cls, kind = args
     if isinstance(kind, TupleValue):
-        answers = [_issubclass(m, frame, [cls, k], {}, node) for k in kind.items]
-        if TRUE in answers:
-            return TRUE
-        return FALSE if all(a == FALSE for a in answers) else Opaque("bool()")
+        return _first_true(lambda k: _issubclass(m, frame, [cls, k], {}, node), kind)
     if isinstance(kind, Alias):
         members = _union_members(kind)
         if members is None:
             return Opaque("bool()")
         return _issubclass(m, frame, [cls, TupleValue(tuple(members))], {}, node)
+    _needs_class(m, frame, "issubclass", kind, node)
     if not classes.is_class(m, cls):
         if isinstance(cls, Opaque | Unknown | Ext):
             return Opaque("bool()")

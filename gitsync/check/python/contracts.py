@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitsync.check.python import calls, classes, models, named_tuples, trials
 from gitsync.check.python.facts import BASES, METHODS
@@ -52,28 +52,54 @@ class _Seen:
 
 
 def breaches(m: Machine, state: State, cls: Value, role: str) -> list[Breach]:
-    """All contracts the class breaks in this world."""
-    out: list[Breach] = []
+    """All contracts the class breaks in this world; certain is what each of its branches breaks."""
+    branches: list[list[Breach]] = []
     for _, found in m.branches(state, lambda: _of_class(m, cls, role)):
         if isinstance(found, Raised):  # handing the method out fails
             subject = f"{_named(m, cls)}.{METHODS[role]}"
             reason = f"reading {subject} fails: {found.reason}"
             found = [Breach(f"{METHODS[role]}-not-async", found.place, subject, reason)]
-        out += [b for b in found if b not in out]
+        branches.append(found)
+    codes = [{b.code for b in found} for found in branches]
+    everywhere = set.intersection(*codes) if codes else set()
+    out: list[Breach] = []
+    for breach in (b for found in branches for b in found):
+        known = replace(breach, certain=breach.certain and breach.code in everywhere)
+        if known not in out:
+            out.append(known)
     if isinstance(cls, Ref):
-        out += _tried(m, state, cls, METHODS[role], {b.code for b in out})
+        looked = m.branches(state.fork(), lambda: _to_try(m, cls, METHODS[role]))
+        if len(looked) == 1 and not isinstance(looked[0][1], Raised):
+            out += _tried(m, state, cls, METHODS[role], looked[0][1], {b.code for b in out})
     return out
 
 
-def _tried(m: Machine, state: State, cls: Ref, name: str, codes: set[str]) -> list[Breach]:
+def _to_try(m: Machine, cls: Ref, name: str) -> tuple[list[Value | None], _Seen]:
+    """What makes an instance, and the method behind its wrappers."""
+    obj = m.obj(cls)
+    if isinstance(obj, ClassObj) and classes.meta_attribute(m, obj, "__call__") is not None:
+        return [], _Seen()
+    names = ("__init__", "__new__", "__setattr__", "config")
+    method = classes.class_attribute(m, cls, name)
+    seen = _look(m, method, m.at) if method is not None else _Seen()
+    return [classes.class_attribute(m, cls, n) for n in names], seen
+
+
+def _tried(
+    m: Machine,
+    state: State,
+    cls: Ref,
+    name: str,
+    looked: tuple[list[Value | None], _Seen],
+    codes: set[str],
+) -> list[Breach]:
     """What fails although the signatures fit."""
     obj = state.heap[cls.oid]
     m.state = state
-    if not isinstance(obj, ClassObj) or classes.meta_attribute(m, obj, "__call__") is not None:
+    made, seen = looked
+    if not isinstance(obj, ClassObj):
         return []
     out: list[Breach] = []
-    names = ("__init__", "__new__", "__setattr__", "config")
-    made = [classes.class_attribute(m, cls, n) for n in names]
     if "bad-init" not in codes and any(made):
         functions = [m.obj(v) for v in made[:2] if isinstance(v, Ref)]
         place = next(
@@ -83,16 +109,13 @@ def _tried(m: Machine, state: State, cls: Ref, name: str, codes: set[str]) -> li
         if raised is not None:
             reason = f"the constructor of {obj.qualname} always fails: {raised.reason}"
             out.append(Breach("bad-init", place, obj.qualname, reason))
-    if codes <= {"bad-init"}:
-        method = classes.class_attribute(m, cls, name)
-        seen = _look(m, method, obj.place) if method is not None else _Seen()
-        if seen.function is not None:
-            place = _function_place(seen.function)
-            raised = trials.failing_wrapper(m, state, cls, name, seen.function, place)
-            if raised is not None:
-                subject = f"{obj.qualname}.{name}"
-                reason = f"{subject} fails when it is given one argument: {raised.reason}"
-                out.append(Breach("bad-signature", place, subject, reason))
+    if codes <= {"bad-init"} and seen.function is not None:
+        place = _function_place(seen.function)
+        raised = trials.failing_wrapper(m, state, cls, name, seen.function, place)
+        if raised is not None:
+            subject = f"{obj.qualname}.{name}"
+            reason = f"{subject} fails when it is given one argument: {raised.reason}"
+            out.append(Breach("bad-signature", place, subject, reason))
     return out
 
 

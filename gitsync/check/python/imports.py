@@ -128,11 +128,12 @@ class Importer(Loader):
         name: str,
         alias: ast.alias,
         node: ast.ImportFrom,
+        missing: str = "ImportError",
     ) -> list[Outcome]:
         m = self.m
         at = m.place(frame, node)
         out: list[Outcome] = []
-        for after, value in self.member(frame, state, module, name, alias.name, node):
+        for after, value in self.member(frame, state, module, name, alias.name, node, missing):
             m.state = after
             m.at = at
             if isinstance(value, Raised):
@@ -150,8 +151,9 @@ class Importer(Loader):
         module_name: str,
         name: str,
         node: ast.AST,
+        missing: str,
     ) -> list[Found]:
-        """`from module import name`: an attribute, else a submodule."""
+        """`from module import name`: an attribute, else a submodule, else the error `missing`."""
         m = self.m
         at = m.at
 
@@ -170,20 +172,20 @@ class Importer(Loader):
             )
             if not is_package:
                 m.state = after
-                out.append((after, self._missing(frame, module_name, name, node)))
+                out.append((after, self._missing(frame, module_name, name, node, missing)))
                 continue
             full = f"{module_name}.{name}"
             for again, found in self.load(frame, after, full, node, optional=True):
                 if found is None:
                     m.state = again
-                    found = self._missing(frame, module_name, name, node)
+                    found = self._missing(frame, module_name, name, node, missing)
                 out.append((again, found))
         return out
 
-    def _missing(self, frame: Frame, module: str, name: str, node: ast.AST) -> Raised:
+    def _missing(self, frame: Frame, module: str, name: str, node: ast.AST, kind: str) -> Raised:
         m = self.m
         shown = self.show(module)
-        value = m.new(InstanceObj(Ext("builtins.ImportError", "c")))
+        value = m.new(InstanceObj(Ext(f"builtins.{kind}", "c")))
         return Raised(value, m.place(frame, node), f"{shown} has no name '{name}'")
 
     def _attribute(self, frame: Frame, module: Value, name: str, node: ast.AST) -> Value | None:
@@ -300,7 +302,8 @@ class Importer(Loader):
                         m.bind(frame, alias.name, value)
                     out.append(Outcome(after))
                 return out
-        return self._from_one(frame, state, module, name, alias, node)
+        # a name that `__all__` lists is read as an attribute, once its submodule was tried
+        return self._from_one(frame, state, module, name, alias, node, "AttributeError")
 
     def _all_names(
         self, frame: Frame, exported: Value, node: ast.AST

@@ -111,9 +111,10 @@ def _summary(console: Console, report: Report, found: Sequence[Finding]) -> None
         word = "The commit would be refused"
     tail = f": {', '.join(counts)}." if counts else ": nothing to report."
     console.print(Text(word, style=f"bold {styles[verdict]}") + Text(tail, style=""))
-    codes = [f.code for f in found if not f.suppressed]
-    if codes:
-        console.print(Text(f"`gitsync explain {printable(codes[0])}` tells more.", style="dim"))
+    told = [f for f in found if not f.suppressed]
+    if told:
+        worst = min(told, key=lambda f: list(_STYLES).index(f.severity))
+        console.print(Text(f"`gitsync explain {printable(worst.code)}` tells more.", style="dim"))
 
 
 class _Sources:

@@ -16,7 +16,8 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from gitsync.errors import Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Run, RunState, Token
+from gitsync.records import Token
+from gitsync.run_records import Run, RunState
 from gitsync.runs import life, output
 from gitsync.store import datasets, runs
 from gitsync.text import storable

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Path, Query
 
 from gitsync.errors import InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Run, RunKind, RunState, Workspace
+from gitsync.records import Workspace
+from gitsync.run_records import Run, RunKind, RunState
 from gitsync.runs import life
 from gitsync.store import run_output, runs
 from gitsync.web import run_json, run_shapes, wire

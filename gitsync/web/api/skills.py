@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from gitsync import changes, resolve
@@ -18,8 +18,8 @@ from gitsync.template.selection import SkillMode
 from gitsync.template.threeway import OnConflict
 from gitsync.web import template_shapes
 from gitsync.web.answers import may
-from gitsync.web.api.changing import MAY, ChangeBody, carry_out
-from gitsync.web.auth import CallerDep, InstanceDep, ReaderOf
+from gitsync.web.api.changing import MAY, AskedDep, ChangeBody
+from gitsync.web.auth import InstanceDep, ReaderOf
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import example
 
@@ -89,16 +89,10 @@ def list_skills(
     response_model=template_shapes.Change,
     responses=MAY,
 )
-def install(
-    body: InstallBody,
-    workspace: ReaderOf,
-    instance: InstanceDep,
-    caller: CallerDep,
-    request: Request,
-) -> dict[str, Any]:
+def install(body: InstallBody, asked: AskedDep) -> dict[str, Any]:
     """Add skills, their links, and their rows in AGENTS.md (members; readers with `dry_run`)."""
     operation = InstallSkills(tuple(body.skills), body.mode)
-    return carry_out(request, instance, caller, workspace, body, operation)
+    return asked.change(body, operation)
 
 
 @router.post(
@@ -106,16 +100,10 @@ def install(
     response_model=template_shapes.Change,
     responses=MAY,
 )
-def upgrade(
-    body: UpgradeBody,
-    workspace: ReaderOf,
-    instance: InstanceDep,
-    caller: CallerDep,
-    request: Request,
-) -> dict[str, Any]:
+def upgrade(body: UpgradeBody, asked: AskedDep) -> dict[str, Any]:
     """Bring installed skills to the present version; edits stay (members; readers dry)."""
     operation = UpgradeSkills(tuple(body.skills), body.on_conflict)
-    return carry_out(request, instance, caller, workspace, body, operation)
+    return asked.change(body, operation)
 
 
 @router.post(
@@ -123,16 +111,10 @@ def upgrade(
     response_model=template_shapes.Change,
     responses=MAY,
 )
-def uninstall(
-    body: UninstallBody,
-    workspace: ReaderOf,
-    instance: InstanceDep,
-    caller: CallerDep,
-    request: Request,
-) -> dict[str, Any]:
+def uninstall(body: UninstallBody, asked: AskedDep) -> dict[str, Any]:
     """Remove skills that gitsync installed; a user's own files stay (members; readers dry)."""
     operation = UninstallSkills(tuple(body.skills), body.force)
-    return carry_out(request, instance, caller, workspace, body, operation)
+    return asked.change(body, operation)
 
 
 @router.post(
@@ -140,13 +122,7 @@ def uninstall(
     response_model=template_shapes.Change,
     responses=MAY,
 )
-def repair(
-    body: RepairBody,
-    workspace: ReaderOf,
-    instance: InstanceDep,
-    caller: CallerDep,
-    request: Request,
-) -> dict[str, Any]:
+def repair(body: RepairBody, asked: AskedDep) -> dict[str, Any]:
     """Mend links and bring missing files of installed skills back (members; readers dry)."""
     operation = RepairSkills(body.mode, body.force)
-    return carry_out(request, instance, caller, workspace, body, operation)
+    return asked.change(body, operation)

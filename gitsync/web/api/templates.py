@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from gitsync import changes, resolve
@@ -18,7 +18,7 @@ from gitsync.template.threeway import OnConflict
 from gitsync.text import printable
 from gitsync.web import template_shapes, wire
 from gitsync.web.answers import may
-from gitsync.web.api.changing import MAY, ChangeBody, carry_out
+from gitsync.web.api.changing import MAY, AskedDep, ChangeBody
 from gitsync.web.auth import CallerDep, InstanceDep, ReaderOf
 from gitsync.web.idempotency import IdempotentRoute
 from gitsync.web.query import Parameters, WindowDep, example
@@ -138,16 +138,10 @@ def _ref(branch: str | None) -> str | None:
     response_model=template_shapes.Change,
     responses=MAY,
 )
-def update(
-    body: UpdateBody,
-    workspace: ReaderOf,
-    instance: InstanceDep,
-    caller: CallerDep,
-    request: Request,
-) -> dict[str, Any]:
+def update(body: UpdateBody, asked: AskedDep) -> dict[str, Any]:
     """Bring the files to the present template; edits and deletions stay (members; readers dry)."""
     operation = UpdateTemplate(body.parameters, body.rollout, tuple(body.restore), body.on_conflict)
-    return carry_out(request, instance, caller, workspace, body, operation)
+    return asked.change(body, operation)
 
 
 @router.post(
@@ -155,17 +149,10 @@ def update(
     response_model=template_shapes.Change,
     responses=MAY,
 )
-def apply(
-    name: Name,
-    body: ApplyBody,
-    workspace: ReaderOf,
-    instance: InstanceDep,
-    caller: CallerDep,
-    request: Request,
-) -> dict[str, Any]:
+def apply(name: Name, body: ApplyBody, asked: AskedDep) -> dict[str, Any]:
     """Add a starter as one commit (members; readers with `dry_run`)."""
     operation = ApplyStarter(name, body.rollout, body.parameters, body.force)
-    return carry_out(request, instance, caller, workspace, body, operation)
+    return asked.change(body, operation)
 
 
 @router.post(
@@ -173,17 +160,11 @@ def apply(
     response_model=template_shapes.Change,
     responses=MAY,
 )
-def adopt(
-    body: AdoptBody,
-    workspace: ReaderOf,
-    instance: InstanceDep,
-    caller: CallerDep,
-    request: Request,
-) -> dict[str, Any]:
+def adopt(body: AdoptBody, asked: AskedDep) -> dict[str, Any]:
     """What the repository lacks of a workspace; nothing that is there is replaced."""
     skills = None if body.skills is None else tuple(body.skills)
     operation = Adopt(skills, body.parameters)
-    return carry_out(request, instance, caller, workspace, body, operation)
+    return asked.change(body, operation)
 
 
 # -- jobs -----------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from gitsync.errors import Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
-from gitsync.records import Role, RunKind
+from gitsync.records import Role
+from gitsync.run_records import RunKind
 from gitsync.store import people, sessions
 from gitsync.web import shapes, wire
 from gitsync.web.answers import may

@@ -11,7 +11,7 @@ from pydantic import Field
 from gitsync import catalogue, resolve
 from gitsync.errors import InvalidInput
 from gitsync.model import Sha
-from gitsync.store import versions
+from gitsync.store import pins, versions
 from gitsync.web import code_shapes, wire
 from gitsync.web.answers import may
 from gitsync.web.auth import CallerDep, InstanceDep, MemberOf, ReaderOf
@@ -130,7 +130,7 @@ def put_pin(
 def delete_pin(sha: ShaDep, name: PinName, workspace: MemberOf, instance: InstanceDep) -> None:
     """Let go of a version."""
     with instance.database.write() as db:
-        versions.drop_pin(db, versions.get_version(db, workspace.id, sha).id, name)
+        pins.drop_pin(db, versions.get_version(db, workspace.id, sha).id, name)
 
 
 @router.get("/workspaces/{workspace_id}/rollouts", response_model=Page[code_shapes.ServedRollout])

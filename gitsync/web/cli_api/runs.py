@@ -10,7 +10,7 @@ from limits import RateLimitItemPerMinute
 
 from gitsync.errors import NotFound
 from gitsync.instance import Instance
-from gitsync.records import Run, RunKind
+from gitsync.run_records import Run, RunKind
 from gitsync.runs import life, ready
 from gitsync.runs import request as submitted
 from gitsync.runs.submit import submit

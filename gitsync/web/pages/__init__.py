@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio.to_thread
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
+from starlette.types import Scope
 
 from gitsync.errors import NotFound
 from gitsync.instance import Instance
@@ -59,6 +60,12 @@ def is_for_people(request: Request) -> bool:
     """True if somebody at a browser asks for a page that is not there."""
     is_ours = not request.url.path.startswith(("/api/", "/git/", "/hooks/", "/static/"))
     return is_ours and "text/html" in request.headers.get("accept", "")
+
+
+def failed(scope: Scope) -> Response | None:
+    """The page for what nobody expected, None if no person asked; it reads nothing."""
+    request = Request(scope)
+    return access.failure(request) if is_for_people(request) else None
 
 
 async def nowhere(request: Request) -> Response:

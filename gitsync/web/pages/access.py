@@ -101,6 +101,12 @@ def problem(request: Request, error: GitSyncError) -> Response:
     return _told(request, find_session(request), status, error.message, hint)
 
 
+def failure(request: Request) -> Response:
+    """What nobody expected, as a page."""
+    message = "This page could not be made. The operator's log says more."
+    return _told(request, None, 500, message, _HINTS[503])
+
+
 def _told(
     request: Request, viewer: Session | None, status: int, message: str, hint: str | None
 ) -> Response:

@@ -25,7 +25,7 @@ from gitsync.template.operations import (
 from gitsync.template.selection import SkillMode
 from gitsync.template.threeway import OnConflict
 from gitsync.web import wire
-from gitsync.web.api.changing import ChangeBody, carry_out
+from gitsync.web.api.changing import Asked, ChangeBody
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import PageRoute, ReaderRoom, Room
 from gitsync.web.pages.render import page, path_to
@@ -92,7 +92,7 @@ def change(form: FormDep, room: ReaderRoom, request: Request, instance: Instance
             message=form.text("message") or None,
             dry_run=not is_commit,
         )
-        found = carry_out(request, instance, room.viewer.caller, room.workspace, body, operation)
+        found = Asked(request, instance, room.viewer.caller, room.workspace).change(body, operation)
     except GitSyncError as e:
         return _shown(room, request, form, None, refused=e)
     if found["commit_sha"] is not None and found["outcome"] == "committed":

@@ -19,7 +19,7 @@ from fastapi.responses import StreamingResponse
 
 from gitsync.errors import GitSyncError, InvalidInput
 from gitsync.instance import Instance
-from gitsync.records import Run, RunState
+from gitsync.run_records import Run, RunState
 from gitsync.runs import life
 from gitsync.store import Connection, run_pages, runs
 from gitsync.web.api import runs as api

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from gitsync.records import Run, RunKind, RunState
+from gitsync.run_records import Run, RunKind, RunState
 from gitsync.store.run_pages import Waiting
 from gitsync.web.pages.render import milliseconds
 from gitsync.web.pages.run_charts import number

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from gitsync.instance import Instance
-from gitsync.records import Run, RunKind, RunLog, RunState, User
+from gitsync.records import User
+from gitsync.run_records import Run, RunKind, RunLog, RunState
 from gitsync.runs import life
 from gitsync.store import (
     Connection,

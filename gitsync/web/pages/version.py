@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from gitsync import catalogue, resolve
 from gitsync.errors import InvalidInput
 from gitsync.model import Sha
-from gitsync.store import events, glance, holdings, versions
+from gitsync.store import events, glance, holdings, pins, versions
 from gitsync.sync.moves import short
 from gitsync.web.api import artifacts
 from gitsync.web.auth import InstanceDep
@@ -72,7 +72,7 @@ def show(
         version = holdings.version_without_configs(db, room.workspace.id, sha)
         configs, in_all = holdings.first_configs(db, version, limit=SHOWN_CONFIGS)
         seen = versions.branches_seen(db, [version.id]).get(version.id, [])
-        pins = versions.pins_of(db, version.id)
+        kept = pins.pins_of(db, version.id)
         rollouts = holdings.worst_rollouts(db, version, limit=PIECE, offset=start)
         total = holdings.count_rollouts(db, version)
         others = holdings.version_lines(db, room.workspace.id, limit=COMPARABLE, after=None)
@@ -93,7 +93,7 @@ def show(
         configs=configs,
         more_configs=in_all - len(configs),
         skills=version.skills,
-        pins=pins,
+        pins=kept,
         users=users,
         sha=str(sha),
         others=[v for v in others.items if v.commit_sha != sha],
@@ -176,5 +176,5 @@ def unpin(form: FormDep, sha: ShaDep, room: MemberRoom, instance: InstanceDep) -
     """Let go."""
     with instance.database.write() as db:
         version = versions.get_version(db, room.workspace.id, sha)
-        versions.drop_pin(db, version.id, form.text("name"))
+        pins.drop_pin(db, version.id, form.text("name"))
     return back_to(_here(room.workspace.id, sha), "unpinned")

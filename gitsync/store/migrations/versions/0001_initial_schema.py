@@ -59,6 +59,7 @@ def upgrade() -> None:
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("key", sa.String(length=200), nullable=False),
         sa.Column("body_hash", sa.String(length=64), nullable=False),
+        sa.Column("boot", sa.String(length=40), nullable=False),
         sa.Column("status", sa.Integer(), nullable=True),
         sa.Column("sealed", sa.Text(), nullable=True),
         sa.Column("created_at", gitsync.store.tables.Moment(), nullable=False),
