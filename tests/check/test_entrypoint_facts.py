@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
+import inspect
 import subprocess
 import sys
 
 import pytest
 
-from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python.facts import (
+    BASES,
+    CREATE_SERVER,
+    LOCAL_BACKEND,
+    MODEL_FIELDS,
+    REQUIRED_ARGUMENTS,
+    facts,
+)
 from tests.check import generate_facts
 
 
@@ -87,3 +96,24 @@ def test_rules_are_found_under_the_names_that_imports_give() -> None:
 
 def _names(known, module: str) -> dict[str, str]:
     return known.modules.get(module, {}).get("names", {})
+
+
+def test_the_config_classes_need_the_fields_the_data_says() -> None:
+    for path, fields in MODEL_FIELDS.items():
+        module, _, name = path.rpartition(".")
+        model = getattr(importlib.import_module(module), name)
+        assert {f for f, i in model.model_fields.items() if i.is_required()} == set(fields)
+
+
+def test_the_calls_need_the_arguments_the_data_says() -> None:
+    refs = {
+        LOCAL_BACKEND: "osmosis_ai.rollout.backend.local:LocalBackend",
+        CREATE_SERVER: "osmosis_ai.rollout.server:create_rollout_server",
+    }
+    for path, ref in refs.items():
+        module, _, name = ref.partition(":")
+        value = getattr(importlib.import_module(module), name)
+        parameters = inspect.signature(value).parameters.values()
+        assert all(p.kind is p.KEYWORD_ONLY for p in parameters)
+        needed = tuple(p.name for p in parameters if p.default is p.empty)
+        assert needed == REQUIRED_ARGUMENTS[path]

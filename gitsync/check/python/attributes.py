@@ -5,10 +5,15 @@ from __future__ import annotations
 import ast
 import builtins
 
-from gitsync.check.python import calls, classes
-from gitsync.check.python.facts import BASES
+from gitsync.check.python import backed, calls, classes, enums, named_tuples, wrapping
+from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.plain_attributes import of_constant, of_function, of_path
+from gitsync.check.python.plain_attributes import (
+    annotations_of,
+    of_constant,
+    of_function,
+    of_path,
+)
 from gitsync.check.python.values import (
     FALSE,
     NONE,
@@ -17,7 +22,6 @@ from gitsync.check.python.values import (
     ClassObj,
     Const,
     Coroutine,
-    Decorator,
     DictObj,
     Ext,
     FunctionObj,
@@ -147,6 +151,8 @@ def of_external(m: Machine, frame: Frame, owner: Ext, name: str, node: ast.AST) 
         if name == "__abstractmethods__":
             names = m.facts.class_facts(owner.path).abstract
             return m.list_of([Const(n) for n in names], "frozenset")
+        if name == "__dict__":
+            return Ext(path)
         if name in ("__mro__", "__bases__"):
             mro = classes.mro_of(m, owner)
             parts = mro if name == "__mro__" else mro[1:2]
@@ -223,10 +229,19 @@ def of_class(
         return TupleValue(obj.bases)
     if name == "__class__":
         return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
-    if name == "__annotations__":
-        return Opaque()
+    if name == "__annotations__" and name not in obj.values:
+        return annotations_of(m, frame, obj, node)
+    if name == "__doc__" and name not in obj.values and isinstance(obj.node, ast.ClassDef):
+        return Const(ast.get_docstring(obj.node, clean=False))
     found = class_lookup(m, owner, name)
     if found is None:
+        fields = named_tuples.fields(m, owner) if name == "_fields" else None
+        if fields is not None:
+            return TupleValue(tuple(Const(field) for field, _ in fields))
+        if name == "__base__":
+            return obj.bases[0]
+        if name == "__orig_bases__" and any(isinstance(b, Alias) for b in obj.raw_bases or ()):
+            return TupleValue(obj.raw_bases or ())
         method = classes.meta_attribute(m, obj, name)
         if method is not None:
             if isinstance(method, Wrapped) and method.kind in ("property", "cached_property"):
@@ -254,7 +269,9 @@ def of_class(
         hook = classes.meta_attribute(m, obj, "__getattr__")
         if hook is not None:
             return calls.call(m, frame, hook, [owner, Const(name)], {}, node)
-        if any(not isinstance(p, Ref) and p not in _BARE for p in (*obj.mro, *obj.meta)):
+        if not enums.has_no_attribute(m, obj, name) and any(
+            not isinstance(p, Ref) and p not in _BARE for p in (*obj.mro, *obj.meta)
+        ):
             return Opaque(f"{obj.name}.{name}")
         raise m.error(frame, node, "AttributeError", f"the class {obj.name} has no '{name}'")
     return _from_class(m, frame, found, owner, node)
@@ -312,6 +329,9 @@ def _from_class(m: Machine, frame: Frame, found: Value, cls: Value, node: ast.AS
     return found
 
 
+_WITH_DATA = (Ext("collections.UserDict", "c"), Ext("collections.UserList", "c"))
+
+
 def _of_instance(
     m: Machine, frame: Frame, owner: Ref, obj: InstanceObj, name: str, node: ast.AST
 ) -> Value:
@@ -345,6 +365,10 @@ def _of_instance(
     hook = classes.class_attribute(m, obj.cls, "__getattr__")
     if hook is not None:
         return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
+    if backed.has_method(m, owner, name):
+        return Method(owner, name)
+    if name in ("_replace", "_asdict") and named_tuples.fields(m, obj.cls) is not None:
+        return Method(owner, name)
     if isinstance(obj.cls, Ext) and obj.cls.path.startswith("builtins.") and name[:2] != "__":
         kind = getattr(builtins, obj.cls.path.partition(".")[2], None)
         if isinstance(kind, type) and kind is not type and not hasattr(kind, name):
@@ -352,6 +376,8 @@ def _of_instance(
                 frame, node, "AttributeError", f"the {kind.__name__} has no attribute '{name}'"
             )
     lineage = classes.mro_of(m, obj.cls)
+    if name == "data" and backed.plain(m, owner) != owner and set(lineage) & set(_WITH_DATA):
+        return backed.plain(m, owner)
     if any(not isinstance(p, Ref) and p not in _BARE for p in lineage):
         for part in lineage:
             if not isinstance(part, Ref):
@@ -392,7 +418,12 @@ def _of_super(m: Machine, frame: Frame, owner: Super, name: str, node: ast.AST) 
                 return Bound(found, owner.owner)
         elif not isinstance(part, Ext):
             return Opaque(f"super().{name}")
+        elif part.path in BASES.values() and name in ("__init__", _OWN_METHOD[part.path]):
+            break
     return Method(owner, name)
+
+
+_OWN_METHOD = {BASES[role]: name for role, name in METHODS.items()}
 
 
 def _of_meta_super(m: Machine, owner: Super, obj: ClassObj, name: str) -> Value:
@@ -408,9 +439,11 @@ def _of_meta_super(m: Machine, owner: Super, obj: ClassObj, name: str) -> Value:
 
 def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:
     if isinstance(owner, Wrapped):
-        if name in ("setter", "deleter"):
-            return Decorator("keep", (("function", owner),))
-        if name in ("getter", "__func__", "fget", "func", "__wrapped__"):
+        if owner.kind == "property" and name in ("getter", "setter", "deleter"):
+            return wrapping.accessor(name, owner)
+        if owner.kind == "property" and name in ("fset", "fdel"):
+            return (*owner.args, NONE, NONE)[name == "fdel"]
+        if name in ("__func__", "fget", "func", "__wrapped__"):
             return owner.function
         return Method(owner, name)
     if isinstance(owner, Bound):

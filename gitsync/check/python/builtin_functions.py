@@ -7,11 +7,13 @@ import posixpath
 from collections.abc import Callable
 
 from gitsync.check.python import (
+    backed,
     calls,
     classes,
     comparing,
     expressions,
     instances,
+    named_tuples,
     protocols,
     reach,
     subscripts,
@@ -22,6 +24,7 @@ from gitsync.check.python.values import (
     FALSE,
     NONE,
     TRUE,
+    Alias,
     Bound,
     ClassObj,
     Const,
@@ -46,8 +49,11 @@ def _type(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     if len(args) == 3:
+        instances.refuse_aliases(m, frame, args[1], node)
         return instances.class_from_parts(m, frame, args, keywords, node)
-    value = args[0] if args else NONE
+    if len(args) != 1 or keywords:
+        raise m.error(frame, node, "TypeError", "type() takes one argument or three")
+    value = args[0]
     if isinstance(value, Const):
         return Ext(f"builtins.{type(value.value).__name__}", "c")
     if isinstance(value, Ref):
@@ -66,6 +72,19 @@ def _type(
     return Opaque("type()")
 
 
+def _union_members(kind: Alias) -> list[Value] | None:
+    """The classes of `A | B` or `Union[A, B]`; None for other aliases."""
+    if kind.origin not in (Ext("types.UnionType"), Ext("typing.Union")):
+        return None
+    out: list[Value] = []
+    for arg in kind.args:
+        for item in arg.items if isinstance(arg, TupleValue) else (arg,):
+            nothing = Ext("builtins.NoneType", "c") if item == NONE else item
+            inner = _union_members(item) if isinstance(item, Alias) else [nothing]
+            out += inner or []
+    return out
+
+
 def _isinstance(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -74,6 +93,11 @@ def _isinstance(
     value, kind = args
     if isinstance(kind, TupleValue):
         return _first_true(lambda k: _isinstance(m, frame, [value, k], {}, node), kind)
+    if isinstance(kind, Alias):
+        members = _union_members(kind)
+        if members is None:
+            return Opaque("bool()")
+        return _isinstance(m, frame, [value, TupleValue(tuple(members))], {}, node)
     _needs_class(m, frame, "isinstance", kind, node)
     if kind == Ext("builtins.type"):
         if classes.is_class(m, value):
@@ -81,6 +105,11 @@ def _isinstance(
         if isinstance(value, Opaque | Unknown) or (isinstance(value, Ext) and value.kind == "v"):
             return Opaque("bool()")
         return FALSE
+    kind_obj = m.obj(kind) if isinstance(kind, Ref) else None
+    if isinstance(kind_obj, ClassObj):
+        hook = classes.meta_attribute(m, kind_obj, "__instancecheck__")
+        if hook is not None:
+            return _bool(m, frame, [calls.call(m, frame, hook, [kind, value], {}, node)], {}, node)
     if isinstance(value, Opaque | Unknown | Ext):
         return Opaque("bool()")
     cls = _type(m, frame, [value], {}, node)
@@ -152,7 +181,10 @@ def _is_abstract(
     if isinstance(value, Ext) and value.kind == "c":
         return Const(bool(m.facts.class_facts(value.path).abstract))
     obj = m.obj(value) if isinstance(value, Ref) else None
-    if isinstance(obj, ClassObj) and not classes.has_opaque_base(m, value):
+    known = isinstance(obj, ClassObj) and not classes.has_opaque_base(m, value)
+    if known and isinstance(value, Ref) and isinstance(obj, ClassObj):
+        if classes.UNFINISHED in obj.values:
+            return Const(bool(classes.abstract_names(m, value)))
         return Const(bool(obj.abstract))
     return Opaque("bool()") if isinstance(value, Opaque | Unknown) else FALSE
 
@@ -165,6 +197,11 @@ def _issubclass(
     cls, kind = args
     if isinstance(kind, TupleValue):
         return _first_true(lambda k: _issubclass(m, frame, [cls, k], {}, node), kind)
+    if isinstance(kind, Alias):
+        members = _union_members(kind)
+        if members is None:
+            return Opaque("bool()")
+        return _issubclass(m, frame, [cls, TupleValue(tuple(members))], {}, node)
     _needs_class(m, frame, "issubclass", kind, node)
     if not classes.is_class(m, cls):
         if isinstance(cls, Opaque | Unknown | Ext):
@@ -176,7 +213,7 @@ def _issubclass(
 def _len(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    value = args[0] if args else NONE
+    value = backed.plain(m, args[0]) if args else NONE
     if isinstance(value, Const):
         try:
             return Const(len(value.value))
@@ -188,12 +225,16 @@ def _len(
         obj = m.obj(value)
         if isinstance(obj, ListObj | DictObj) and obj.rest is None:
             return Const(len(obj.items))
+        if isinstance(obj, InstanceObj) and (fields := named_tuples.items(m, obj)) is not None:
+            return Const(len(fields))
         if isinstance(obj, InstanceObj):
             method = classes.class_attribute(m, obj.cls, "__len__")
             if method is not None:
                 return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
             if protocols.whole_class(m, value) is not None:
                 raise m.error(frame, node, "TypeError", "this value has no length")
+        if isinstance(obj, ClassObj) and classes.is_enum(obj):
+            return Const(len(classes.iterate_class(m, frame, value, obj, node)[0]))
     return Opaque("int()")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import cast
 
 from gitsync.check.python import (
+    backed,
     cached,
     classes,
     definitions,
@@ -28,6 +30,7 @@ from gitsync.check.python.values import (
     ClassObj,
     Const,
     Coroutine,
+    DataclassInit,
     Decorator,
     DictObj,
     Ext,
@@ -84,6 +87,7 @@ def spread(
     m: Machine, frame: Frame, value: Value, keywords: dict[str, Value], node: ast.AST
 ) -> Value | None:
     """`**value` into keyword arguments; what unknown further ones may be."""
+    value = backed.plain(m, value)
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, DictObj):
@@ -169,7 +173,7 @@ def call(
             kwrest=kwrest,
         )
     if isinstance(function, Method):
-        return methods.call_method(m, frame, function, args, keywords, node)
+        return methods.call_method(m, frame, function, args, keywords, node, unknown=rest or kwrest)
     if isinstance(function, Ext):
         return library.call_external(m, frame, function, args, keywords, node, rest or kwrest)
     if isinstance(function, Opaque):
@@ -199,6 +203,11 @@ def call(
         made = m.obj(cast(Ref, function.generator.function))
         is_async = isinstance(made, FunctionObj) and made.is_async
         return args[0] if is_async else Wrapped("context", args[0])
+    if isinstance(function, DataclassInit) and args and isinstance(args[0], Ref):
+        from gitsync.check.python import dataclassing
+
+        dataclassing.initialise(m, frame, args[0], function, args[1:], keywords, node, rest, kwrest)
+        return NONE
     if isinstance(function, Decorator):
         return decorate(m, frame, function, args[0] if args else NONE, node)
     if isinstance(function, Wrapped):
@@ -255,6 +264,7 @@ def opaque_result(
     return Opaque(f"{path}()", third=third, routed=routed, carries=carries and third)
 
 
+_BUILTIN_METHODS = ("builtins.dict.", "builtins.list.", "builtins.set.")
 _BINDING = ("contextmanager", "cache", "context")
 
 
@@ -284,7 +294,14 @@ def bind(m: Machine, method: Value, owner: Value) -> Value:
         return Bound(method, owner) if method.kind in _BINDING else method
     if isinstance(method, Ref) and isinstance(m.obj(method), FunctionObj):
         return Bound(method, owner)
+    if isinstance(method, Ext) and method.path.startswith(_BUILTIN_METHODS):
+        return Bound(method, owner)
     return method
+
+
+# before the path of a function of the standard library, for what it made of a function: those that
+# hand it back are modelled, so this is something else
+PLAIN = "made by "
 
 
 # -- local functions -------------------------------------------------------------------------
@@ -315,7 +332,12 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
             return Opaque(f"{decorator.path}()", third=decorator.third)
         held = reach.touches(m.state, value)
         return Opaque(f"decorated:{decorator.path}", third=decorator.third, carries=held)
-    return call(m, frame, decorator, [value], {}, node)
+    made = call(m, frame, decorator, [value], {}, node)
+    if isinstance(made, Opaque) and isinstance(decorator, Ext) and not component:
+        top, _, _ = decorator.path.partition(".")
+        if top in m.facts.stdlib and decorator.kind != "v":
+            return replace(made, path=f"{PLAIN}{decorator.path}")
+    return made
 
 
 def strings_of(m: Machine, frame: Frame, value: Value, node: ast.AST) -> list[str] | None:
@@ -334,7 +356,18 @@ def strings_of(m: Machine, frame: Frame, value: Value, node: ast.AST) -> list[st
 def super_of(m: Machine, frame: Frame, args: list[Value], node: ast.AST) -> Value:
     """`super()` with or without arguments."""
     if len(args) >= 2:
+        obj = m.obj(args[1]) if isinstance(args[1], Ref) else None
+        made = obj.cls if isinstance(obj, InstanceObj) else args[1]
+        lineage = classes.mro_of(m, made)
+        known = isinstance(obj, InstanceObj | ClassObj) and classes.is_class(m, args[0])
+        metas = obj.meta if isinstance(obj, ClassObj) else ()
+        fits = args[0] in (*lineage, *metas)
+        if known and not fits and all(isinstance(p, Ref | Ext) for p in lineage):
+            reason = "super() is given an object that is no instance of the class"
+            raise m.error(frame, node, "TypeError", reason)
         return Super(args[0], args[1])
+    if frame.kind in ("class", "module") and not args:
+        raise m.error(frame, node, "RuntimeError", "super() stands in no method")
     if frame.class_ref is not None and frame.first_arg is not None:
         return Super(frame.class_ref, frame.first_arg)
     if frame.first_arg is not None and isinstance(frame.first_arg, Ref):

@@ -6,11 +6,13 @@ import ast
 
 from gitsync.check.python import (
     attributes,
+    backed,
     calls,
     classes,
     expressions,
     instances,
     making,
+    models,
     reach,
     storing,
 )
@@ -20,6 +22,7 @@ from gitsync.check.python.values import (
     NONE,
     ClassObj,
     Const,
+    DictObj,
     Ext,
     InstanceObj,
     Namespace,
@@ -98,6 +101,7 @@ def super_method(
     args: list[Value],
     keywords: dict[str, Value],
     node: ast.AST,
+    unknown: Value | None = None,
 ) -> Value:
     """A built-in or SDK method reached through `super()`."""
     after = owner.after
@@ -115,7 +119,13 @@ def super_method(
                     raise m.error(
                         frame, node, "TypeError", f"the abstract class {made.name} is instantiated"
                     )
-                return m.new(InstanceObj(cls, tuple(args[1:])))
+                others = set(_providers_after(m, cls, after)) - set(_SDK)
+                if (len(args) > 1 or keywords) and not others and unknown is None:
+                    reason = "object.__new__() takes the class and nothing else"
+                    raise m.error(frame, node, "TypeError", reason)
+                fresh = m.new(InstanceObj(cls, tuple(args[1:])))
+                backed.equip(m, fresh, cls)
+                return fresh
         return Opaque()
     if name == "__call__" and isinstance(subject, Ref):
         cls_obj = m.obj(subject)
@@ -124,10 +134,19 @@ def super_method(
     if name == "__init__" and isinstance(subject, Ref):
         instance = m.obj(subject)
         if isinstance(instance, InstanceObj):
-            if reach.is_component(m.state, instance.cls):
-                value = args[0] if args else keywords.get("config", NONE)
-                m.store(subject.oid, "config", value)
-            else:
+            following = _providers_after(m, instance.cls, after)
+            if following and models.is_model(following[0]):
+                models.check_arguments(m, frame, instance.cls, args, keywords, node, unknown)
+            if following and following[0] not in _SDK and unknown is None:
+                backed.fill(m, frame, subject, args, keywords, node)
+            if following and following[0] in _SDK:
+                instances.initialise_component(
+                    m, frame, subject, args, keywords, node, is_known=unknown is None
+                )
+            elif not following:
+                if (args or keywords) and unknown is None:
+                    raise m.error(frame, node, "TypeError", "object.__init__() takes no arguments")
+            elif backed.plain(m, subject) == subject:
                 for word, value in keywords.items():
                     m.store(subject.oid, word, value)
         return NONE
@@ -137,10 +156,19 @@ def super_method(
             if isinstance(space, Namespace):
                 m.store(subject.oid, str(args[0].value), args[1])
         return NONE
+    if name == "__init_subclass__" and keywords and unknown is None:
+        others = set(_providers_after(m, subject, after)) - set(_SDK)
+        if not others:
+            reason = "__init_subclass__() is given keywords that nothing takes"
+            raise m.error(frame, node, "TypeError", reason)
+    if name == "__prepare__":
+        return m.new(DictObj({}))
     if name in ("__init_subclass__", "__set_name__", "__exit__", "__enter__"):
         return NONE
     if name == "__getattribute__" and args and isinstance(args[0], Const):
         return attributes.get(m, frame, subject, str(args[0].value), node)
+    if backed.has_method(m, subject, name):
+        return backed.call(m, frame, subject, name, args, keywords, node)
     if name in ("run", "grade"):
         return Opaque()
     if (
@@ -152,6 +180,18 @@ def super_method(
             return Opaque()
         return m.unknown(frame, node, "a built-in method of a component class is called")
     return Opaque()
+
+
+# bases whose constructor is that of `object`
+_SDK = [Ext(base, "c") for base in BASES.values()]
+_PLAIN = ("abc.ABC", "typing.Generic", "typing.Protocol", "builtins.object")
+
+
+def _providers_after(m: Machine, cls: Value, after: Value) -> list[Value]:
+    """The classes behind `after` in the MRO that may have a constructor of their own."""
+    lineage = list(classes.mro_of(m, cls))
+    rest = lineage[lineage.index(after) + 1 :] if after in lineage else [Opaque()]
+    return [p for p in rest if not isinstance(p, Ref) and p not in [Ext(n) for n in _PLAIN]]
 
 
 def new_class(

@@ -17,7 +17,6 @@ from gitsync.check.python.values import (
     InstanceObj,
     ListObj,
     Opaque,
-    Partial,
     Ref,
     TupleValue,
     Unknown,
@@ -79,6 +78,12 @@ def find_in_mro(m: Machine, cls: Value, name: str) -> tuple[Value, Value] | None
     return None
 
 
+def written_bases(m: Machine, cls: Value) -> list[tuple[Value, ...]]:
+    """The bases of each of the repository's classes in the MRO, as they were written."""
+    own = [m.obj(part) for part in mro_of(m, cls) if isinstance(part, Ref)]
+    return [obj.raw_bases or () for obj in own if isinstance(obj, ClassObj)]
+
+
 def has_opaque_base(m: Machine, cls: Value) -> bool:
     """True if something in the MRO cannot be looked into."""
     return any(not isinstance(part, Ref | Ext) for part in mro_of(m, cls))
@@ -127,11 +132,12 @@ def iterate_class(
         result = calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
         return expressions.items_of(m, frame, result, node)
     if is_enum(obj):
-        return [
+        members = [
             v
             for v in obj.values.values()
             if isinstance(v, Ref) and isinstance(m.obj(v), InstanceObj) and m.obj(v).cls == value  # type: ignore[attr-defined]
-        ], None
+        ]
+        return list(dict.fromkeys(members)), None
     if any(not isinstance(part, Ref | Ext) for part in (*obj.meta, *obj.mro)):
         return [], Opaque()
     raise m.error(frame, node, "TypeError", f"the class {obj.name} cannot be iterated over")
@@ -216,6 +222,9 @@ def suppressed_exceptions(manager: Value) -> tuple[Value, ...] | None:
 # -- making classes --------------------------------------------------------------------------
 
 
+UNFINISHED = "\0unfinished"  # in a class whose hooks run: its abstract methods are not settled
+
+
 def abstract_names(m: Machine, ref: Ref) -> frozenset[str]:
     """`__abstractmethods__` as ABCMeta works it out when the class statement ends."""
     cls = cast(ClassObj, m.obj(ref))
@@ -265,7 +274,12 @@ def is_abstract(m: Machine, value: Value) -> bool:
     """`__isabstractmethod__` of a value."""
     value = m.concrete(value)
     if isinstance(value, Wrapped):
-        return value.abstract or is_abstract(m, value.function)
+        if value.kind == "property":
+            return value.abstract or any(is_abstract(m, v) for v in (value.function, *value.args))
+        # a cached property is the one wrapper that does not ask its function
+        return value.abstract or (
+            value.kind != "cached_property" and is_abstract(m, value.function)
+        )
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, FunctionObj | InstanceObj):
@@ -276,8 +290,6 @@ def is_abstract(m: Machine, value: Value) -> bool:
         if isinstance(obj, ClassObj):
             flag = obj.values.get("__isabstractmethod__")
             return isinstance(flag, Const) and bool(flag.value)
-    if isinstance(value, Partial):
-        return is_abstract(m, value.function) if False else False
     return isinstance(value, Ext) and value.path in (
         "osmosis_ai.rollout.agent_workflow.AgentWorkflow.run",
         "osmosis_ai.rollout.grader.Grader.grade",

@@ -6,6 +6,7 @@ import ast
 from typing import Any, cast
 
 from gitsync.check.python import (
+    backed,
     classes,
     comparing,
     comprehensions,
@@ -68,7 +69,7 @@ def require_hashable(m: Machine, frame: Frame, key: Value, node: ast.AST) -> Non
     elif isinstance(key, Ref):
         obj = m.obj(key)
         kind = "dict" if isinstance(obj, DictObj) else getattr(obj, "kind", "")
-        if isinstance(obj, ListObj | DictObj) and kind in ("list", "set", "dict"):
+        if isinstance(obj, ListObj | DictObj) and kind in ("list", "set", "dict", "deque"):
             raise m.error(frame, node, "TypeError", f"a {kind} cannot be hashed")
         if protocols.has_no_hash(m, key):
             raise m.error(frame, node, "TypeError", "this object cannot be hashed")
@@ -88,9 +89,17 @@ def same_key(items: dict[Value, Value], key: Value) -> Value:
     return key
 
 
+def as_key(m: Machine, frame: Frame, key: Value, node: ast.AST) -> Value:
+    """A value as a dict or a set sees it; raises for one that has no hash."""
+    from gitsync.check.python import enums
+
+    require_hashable(m, frame, key, node)
+    return enums.plain_value(m, key)
+
+
 def put(m: Machine, frame: Frame, obj: DictObj, key: Value, value: Value, node: ast.AST) -> None:
     """Set an item of a dict object that may be changed in place."""
-    require_hashable(m, frame, key, node)
+    key = as_key(m, frame, key, node)
     if hashable(m, key):
         obj.items[same_key(obj.items, key)] = value
         return
@@ -100,6 +109,7 @@ def put(m: Machine, frame: Frame, obj: DictObj, key: Value, value: Value, node: 
 
 def absorb(m: Machine, obj: DictObj, value: Value) -> None:
     """`**value` or `update(value)` into a dict object."""
+    value = backed.plain(m, value)
     if isinstance(value, Ref):
         other = m.obj(value)
         if isinstance(other, DictObj):
@@ -260,6 +270,7 @@ def update_in_place(m: Machine, owner: Ref, op: ast.operator, value: Value) -> b
 
 def equal(m: Machine, left: Value, right: Value) -> bool | None:
     """`left == right` if it is certain."""
+    left, right = _as_tuple(m, left), _as_tuple(m, right)
     if isinstance(left, Const) and isinstance(right, Const):
         try:
             return bool(left.value == right.value)
@@ -294,8 +305,14 @@ def equal(m: Machine, left: Value, right: Value) -> bool | None:
             pairs = [(v, b.items.get(same_key(b.items, k))) for k, v in a.items.items()]
             if any(other is None for _, other in pairs):
                 return False if all(isinstance(k, Const) for k in (*a.items, *b.items)) else None
-            answers = [equal(m, v, other) for v, other in pairs if other is not None]
+            answers = [
+                equal(m, m.concrete(v), m.concrete(other))
+                for v, other in pairs
+                if other is not None
+            ]
             return False if False in answers else (None if None in answers else True)
+        if _is_plain_enum(m, left) and _is_plain_enum(m, right):
+            return False
         if isinstance(a, InstanceObj) and isinstance(b, InstanceObj) and a.cls == b.cls:
             cls = m.obj(a.cls) if isinstance(a.cls, Ref) else None
             if isinstance(cls, ClassObj) and classes.is_enum(cls):
@@ -306,19 +323,40 @@ def equal(m: Machine, left: Value, right: Value) -> bool | None:
         other = right if isinstance(left, Const) else left
         const = left if isinstance(left, Const) else right
         if isinstance(other, Ref) and isinstance(m.obj(other), InstanceObj):
-            inner = m.obj(other).values.get("value")  # type: ignore[attr-defined]
-            cls = m.obj(other).cls  # type: ignore[attr-defined]
-            if isinstance(cls, Ref) and Ext("enum.StrEnum") in classes.mro_of(m, cls):
-                return equal(m, inner, const) if inner is not None else None
-            return None
+            from gitsync.check.python import enums
+
+            held = enums.plain_value(m, other)
+            if isinstance(held, Const):
+                return equal(m, held, const)
+            return False if _is_plain_enum(m, other) else None
         if isinstance(other, Ref | TupleValue | PathValue):
             return False
         return None
     return comparing.identical(m, left, right)
 
 
+def _as_tuple(m: Machine, value: Value) -> Value:
+    """A named tuple as the tuple that it compares like."""
+    from gitsync.check.python import named_tuples
+
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    held = named_tuples.items(m, obj) if isinstance(obj, InstanceObj) else None
+    return value if held is None else TupleValue(tuple(held))
+
+
+def _is_plain_enum(m: Machine, value: Value) -> bool:
+    """True for a member of an enum that is equal to itself only."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    cls = m.obj(obj.cls) if isinstance(obj, InstanceObj) and isinstance(obj.cls, Ref) else None
+    if not isinstance(obj, InstanceObj) or not isinstance(cls, ClassObj):
+        return False
+    bare = all(isinstance(p, Ref) or p == Ext("enum.Enum") for p in cls.mro)
+    return bare and classes.is_enum(cls) and classes.class_attribute(m, obj.cls, "__eq__") is None
+
+
 def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     """`item in owner` if it is certain."""
+    owner = backed.plain(m, owner)
     if isinstance(owner, Const) and isinstance(item, Const):
         try:
             return item.value in owner.value
@@ -348,6 +386,23 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     if True in answers:
         return True
     return None if None in answers or rest is not None else False
+
+
+def tuple_method(
+    m: Machine, frame: Frame, owner: TupleValue, name: str, args: list[Value], node: ast.AST
+) -> Value:
+    """`index` and `count` of a tuple, where it is certain which items are equal."""
+    answers: list[bool | None] = [None]
+    if args:
+        answers = [equal(m, item, args[0]) for item in owner.items]
+    if name == "count" and None not in answers:
+        return Const(answers.count(True))
+    if name == "index" and len(args) == 1:
+        if True in answers and None not in answers[: answers.index(True)]:
+            return Const(answers.index(True))
+        if not any(answer is None for answer in answers):
+            raise m.error(frame, node, "ValueError", "the tuple has no such item")
+    return Opaque("int()")
 
 
 # -- items -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from gitsync.check.python import calls, classes
+from gitsync.check.python import calls, classes, models, named_tuples, trials
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
@@ -14,7 +14,7 @@ from gitsync.check.python.values import (
     Bound,
     ClassObj,
     Const,
-    Decorator,
+    DataclassInit,
     Ext,
     FunctionObj,
     InstanceObj,
@@ -22,7 +22,6 @@ from gitsync.check.python.values import (
     Partial,
     Place,
     Ref,
-    TupleValue,
     Unknown,
     Value,
     Wrapped,
@@ -68,6 +67,55 @@ def breaches(m: Machine, state: State, cls: Value, role: str) -> list[Breach]:
         known = replace(breach, certain=breach.certain and breach.code in everywhere)
         if known not in out:
             out.append(known)
+    if isinstance(cls, Ref):
+        looked = m.branches(state.fork(), lambda: _to_try(m, cls, METHODS[role]))
+        if len(looked) == 1 and not isinstance(looked[0][1], Raised):
+            out += _tried(m, state, cls, METHODS[role], looked[0][1], {b.code for b in out})
+    return out
+
+
+def _to_try(m: Machine, cls: Ref, name: str) -> tuple[list[Value | None], _Seen]:
+    """What makes an instance, and the method behind its wrappers."""
+    obj = m.obj(cls)
+    if isinstance(obj, ClassObj) and classes.meta_attribute(m, obj, "__call__") is not None:
+        return [], _Seen()
+    names = ("__init__", "__new__", "__setattr__", "config")
+    method = classes.class_attribute(m, cls, name)
+    seen = _look(m, method, m.at) if method is not None else _Seen()
+    return [classes.class_attribute(m, cls, n) for n in names], seen
+
+
+def _tried(
+    m: Machine,
+    state: State,
+    cls: Ref,
+    name: str,
+    looked: tuple[list[Value | None], _Seen],
+    codes: set[str],
+) -> list[Breach]:
+    """What fails although the signatures fit."""
+    obj = state.heap[cls.oid]
+    m.state = state
+    made, seen = looked
+    if not isinstance(obj, ClassObj):
+        return []
+    out: list[Breach] = []
+    if "bad-init" not in codes and any(made):
+        functions = [m.obj(v) for v in made[:2] if isinstance(v, Ref)]
+        place = next(
+            (_function_place(f) for f in functions if isinstance(f, FunctionObj)), obj.place
+        )
+        raised = trials.failing_constructor(m, state, cls, place)
+        if raised is not None:
+            reason = f"the constructor of {obj.qualname} always fails: {raised.reason}"
+            out.append(Breach("bad-init", place, obj.qualname, reason))
+    if codes <= {"bad-init"} and seen.function is not None:
+        place = _function_place(seen.function)
+        raised = trials.failing_wrapper(m, state, cls, name, seen.function, place)
+        if raised is not None:
+            subject = f"{obj.qualname}.{name}"
+            reason = f"{subject} fails when it is given one argument: {raised.reason}"
+            out.append(Breach("bad-signature", place, subject, reason))
     return out
 
 
@@ -173,13 +221,22 @@ def _handed_out(m: Machine, obj: ClassObj, given: Value, place: Place, name: str
     subject = f"{obj.qualname}.{name}"
     seen = _look(m, given, place)
     if seen.function is not None and seen.is_async:
-        if accepts_one(seen.function, 1 if isinstance(given, Bound) else 0, seen.fixed):
+        if accepts_one(seen.function, _arguments_before(given), seen.fixed):
             return []
         return [Breach("bad-signature", place, subject, f"{subject} does not take the context")]
     if seen.opaque is not None:
         reason = f"what {subject} hands out is not known"
         return [Breach("unverified-method", place, subject, reason)]
     return [Breach(f"{name}-not-async", place, subject, f"{subject} is not a coroutine function")]
+
+
+def _arguments_before(value: Value) -> int:
+    """How many arguments a value that is called directly fills in itself."""
+    if isinstance(value, Bound):
+        return 1 + _arguments_before(value.function)
+    if isinstance(value, Partial):
+        return len(value.args) + _arguments_before(value.function)
+    return 0
 
 
 def _statement_place(home: ClassObj, name: str) -> Place:
@@ -210,10 +267,6 @@ def _decorator_place(home: object, name: str, default: Place) -> Place:
     return default
 
 
-# what these make of a coroutine function is a plain one
-_PLAIN_RESULTS = ("functools.singledispatch()", "functools.singledispatchmethod()")
-
-
 def _look(m: Machine, value: Value, place: Place) -> _Seen:
     """Look through wrappers to the function that would be called with the context."""
     value = m.concrete(value)
@@ -241,7 +294,7 @@ def _look(m: Machine, value: Value, place: Place) -> _Seen:
     if isinstance(value, Bound):
         return _look(m, value.function, place)
     if isinstance(value, Opaque):
-        if value.path in _PLAIN_RESULTS:
+        if value.path.startswith(calls.PLAIN):
             return _Seen(is_async=False)
         return _Seen(opaque=place, is_async=True)
     if isinstance(value, Ext):
@@ -270,7 +323,9 @@ def accepts_one(obj: FunctionObj, bound: int, fixed: frozenset[str] = frozenset(
     return all(a.arg in have for a in spec.kwonlyargs)
 
 
+# `__new__` of these wants a value of its own kind, `__init__` of those something to iterate over
 _OF_VALUES = ("int", "float", "complex", "bytes", "tuple", "frozenset")
+_OF_ITEMS = ("dict", "list", "set", "bytearray")
 
 
 def _makes_itself(m: Machine, cls: Value) -> bool:
@@ -278,10 +333,19 @@ def _makes_itself(m: Machine, cls: Value) -> bool:
 
 
 def _needs_value(m: Machine, cls: Value, obj: ClassObj) -> str | None:
-    """The built-in base whose `__new__` takes a value of its own kind, and no config."""
-    if _makes_itself(m, cls):
-        return None
-    return next((n for n in _OF_VALUES if Ext(f"builtins.{n}") in obj.mro), None)
+    """The built-in base whose constructor takes a value of its own kind, and no config."""
+    if not _makes_itself(m, cls):
+        for name in _OF_VALUES:
+            if Ext(f"builtins.{name}") in obj.mro:
+                return name
+    for part in (cls, *obj.mro):
+        if part in [Ext(f"builtins.{name}") for name in _OF_ITEMS] and isinstance(part, Ext):
+            return part.path.rpartition(".")[2]
+        own = m.obj(part) if isinstance(part, Ref) else None
+        has_own = isinstance(own, ClassObj) and "__init__" in own.values
+        if has_own or part in [Ext(base) for base in BASES.values()] or isinstance(part, Opaque):
+            break
+    return None
 
 
 def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
@@ -302,24 +366,28 @@ def _constructor(m: Machine, cls: Value, obj: ClassObj) -> list[Breach]:
     if Opaque("collections.namedtuple()") in obj.mro and not _makes_itself(m, cls):
         reason = f"{obj.qualname} is a named tuple, and its fields are not known"
         return [Breach("bad-init", obj.place, obj.qualname, reason, certain=False)]
-    if (solid := _needs_value(m, cls, obj)) is not None:
+    fields = named_tuples.fields(m, cls)
+    if fields is not None and not _makes_itself(m, cls):
+        if not fields or any(required for _, required in fields[1:]):
+            reason = f"{obj.qualname} is a named tuple that takes other values than one"
+            return [Breach("bad-init", obj.place, obj.qualname, reason)]
+    elif (solid := _needs_value(m, cls, obj)) is not None:
         reason = f"{obj.qualname} is a {solid}, which cannot be made of a config"
         return [Breach("bad-init", obj.place, obj.qualname, reason)]
     for name in ("__new__", "__init__"):
         found = classes.find_in_mro(m, cls, name)
         if found is None:
             continue
-        _, value = found
+        owner, value = found
         reason = f"the constructor of {obj.qualname} does not accept exactly one argument"
-        if isinstance(value, Decorator) and value.name == "dataclass-init":
-            flags = [
-                (n, f.items[0] == Const(True), f.items[1] == Const(True))
-                for n, f in value.parts
-                if isinstance(f, TupleValue)
-            ]
-            positional = [f for f in flags if not f[2]]
-            needed = [f for f in flags if f[1]]
-            fits = positional and all(f == positional[0] for f in needed)
+        if name == "__init__" and models.is_model(owner):
+            reason = f"{obj.qualname} is a pydantic model, which takes keyword arguments only"
+            out.append(Breach("bad-init", obj.place, obj.qualname, reason))
+            continue
+        if isinstance(value, DataclassInit):
+            taken = [f for f in value.fields if f.accepted]
+            positional = [f for f in taken if not f.keyword_only]
+            fits = positional and all(f is positional[0] for f in taken if f.required)
             if not fits:
                 out.append(Breach("bad-init", obj.place, obj.qualname, reason))
             continue

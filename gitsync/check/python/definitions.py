@@ -10,6 +10,7 @@ from gitsync.check.python import (
     classes,
     expressions,
     generators,
+    generics,
     invoking,
 )
 from gitsync.check.python.machine import Machine
@@ -45,7 +46,7 @@ def make_function(
     type_params: list[Any] = []
     if not isinstance(node, ast.Lambda):
         name = node.name
-        decorators = [(expressions.evaluate(m, frame, d), d) for d in node.decorator_list]
+        decorators = list(zip(decorators_of(m, frame, node), node.decorator_list, strict=True))
         type_params = list(getattr(node, "type_params", ()) or ())
     args = node.args
     defaults = [expressions.evaluate(m, frame, d) for d in args.defaults]
@@ -73,9 +74,25 @@ def make_function(
     if frame.kind == "class":
         function.owner = frame.scope
     value: Value = m.new(function)
+    at = m.at
     for decorator, where in reversed(decorators):
+        m.at = m.place(frame, where)
         value = m.concrete(calls.decorate(m, frame, decorator, value, where))
+    m.at = at
     return value
+
+
+def decorators_of(
+    m: Machine, frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+) -> list[Value]:
+    """The decorators of a statement, each evaluated on its own line."""
+    at = m.at
+    found = []
+    for decorator in node.decorator_list:
+        m.at = m.place(frame, decorator)
+        found.append(expressions.evaluate(m, frame, decorator))
+    m.at = at
+    return found
 
 
 def with_type_params(m: Machine, frame: Frame, type_params: list[Any]) -> Frame:
@@ -87,7 +104,7 @@ def with_type_params(m: Machine, frame: Frame, type_params: list[Any]) -> Frame:
     names = frozenset(p.name for p in type_params)
     scope = Scope("function", names)
     for param in type_params:
-        scope.values[param.name] = Opaque("typing.TypeVar()")
+        scope.values[param.name] = generics.make(m, f"typing.{type(param).__name__}")
     ref = m.new(scope)
     if frame.kind == "class":
         scope.values.update(

@@ -182,6 +182,15 @@ def _getattr(
     return Opaque()
 
 
+def _plain_setattr(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    if len(args) == 3 and isinstance(args[1], Const):
+        storing.put(m, frame, args[0], str(args[1].value), args[2], node, plainly=True)
+        return NONE
+    return _setattr(m, frame, args, keywords, node)
+
+
 def _setattr(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -255,7 +264,7 @@ FRAME_CALLS: dict[str, Rule] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "builtins.type.__setattr__": _setattr,
-    "builtins.object.__setattr__": _setattr,
+    "builtins.object.__setattr__": _plain_setattr,
     "builtins.object.__delattr__": _delattr,
     "builtins.type.__delattr__": _delattr,
     "builtins.delattr": _delattr,

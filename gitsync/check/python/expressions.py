@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from gitsync.check.python import (
     attributes,
+    backed,
     calls,
     classes,
     comparing,
@@ -96,9 +97,16 @@ def known_truth(m: Machine, frame: Frame, value: Value, node: ast.AST) -> bool |
                 if method is not None:
                     result = calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
                     return known_truth(m, frame, result, node)
+            inner = backed.plain(m, value)
+            if inner != value:
+                return known_truth(m, frame, inner, node)
             return None if classes.has_opaque_base(m, obj.cls) else True
-        if isinstance(obj, ClassObj) and classes.meta_attribute(m, obj, "__bool__"):
-            return None
+        if isinstance(obj, ClassObj):
+            for name in ("__bool__", "__len__"):
+                method = classes.meta_attribute(m, obj, name)
+                if method is not None:
+                    result = calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+                    return known_truth(m, frame, result, node)
         return True
     if isinstance(value, Ext):
         return True if value.kind in ("c", "f", "m") else None

@@ -73,6 +73,18 @@ ALSO_BRINGS = {
     "opentelemetry-sdk": {"opentelemetry"},
     "opentelemetry-exporter-otlp-proto-http": {"opentelemetry"},
 }
+# Arguments that the SDK's own calls cannot do without; all of theirs are keywords.
+REQUIRED_ARGUMENTS = {
+    LOCAL_BACKEND: ("workflow",),
+    HARBOR_BACKEND: ("orchestrator", "tasks_dir"),
+    CREATE_SERVER: ("backend",),
+}
+# Fields that the SDK's config classes cannot do without.
+MODEL_FIELDS: dict[str, dict[str, type]] = {
+    "osmosis_ai.rollout.types.config.BaseConfig": {"name": str},
+    "osmosis_ai.rollout.types.config.AgentWorkflowConfig": {"name": str},
+    "osmosis_ai.rollout.types.config.GraderConfig": {"name": str},
+}
 EXTRA_OF_PREFIX = (
     ("osmosis_ai.rollout.server", "server"),
     ("osmosis_ai.rollout.integrations.agents.strands", "strands"),

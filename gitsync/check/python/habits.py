@@ -106,7 +106,9 @@ def _sets_reward(world: World, start: FunctionObj, cls: Ref) -> bool:
     """True if the name `set_reward` stands in the function or in code it may reach."""
     pending = [start]
     seen: set[int] = set()
-    methods = {f.name: f for f in reversed(_methods(world, cls))}
+    methods: dict[str, list[FunctionObj]] = {}
+    for method in _methods(world, cls):
+        methods.setdefault(method.name, []).append(method)
     while pending and len(seen) < 200:
         function = pending.pop()
         if id(function.node) in seen:
@@ -124,8 +126,8 @@ def _sets_reward(world: World, start: FunctionObj, cls: Ref) -> bool:
                 return True
         spaces = [world.state.heap.get(oid) for oid in (*function.closure, function.module)]
         for name in names:
-            if name in methods:
-                pending.append(methods[name])
+            if name in methods:  # through `super()` the overridden ones are reached too
+                pending += methods[name] if "super" in names else methods[name][:1]
             for space in spaces:
                 value = getattr(space, "values", {}).get(name)
                 target = world.state.heap.get(value.oid) if isinstance(value, Ref) else None

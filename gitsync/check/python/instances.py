@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import ast
-from typing import cast
 
 from gitsync.check.python import (
+    backed,
     calls,
     classes,
-    containers,
+    enums,
     expressions,
     making,
+    models,
+    named_tuples,
     reach,
-    subscripts,
 )
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
+    Alias,
     ClassObj,
     Const,
-    Decorator,
+    Coroutine,
+    DataclassInit,
     DictObj,
     Ext,
     FunctionObj,
@@ -45,6 +48,11 @@ def iterate_instance(
             doubt = reach.touches(m.state, value)
             return [], m.unknown(frame, node, "an iterator of its own") if doubt else Opaque()
         return expressions.items_of(m, frame, result, node)
+    fields = named_tuples.items(m, obj)
+    if fields is not None:
+        return fields, None
+    if backed.plain(m, value) != value:
+        return expressions.items_of(m, frame, backed.plain(m, value), node)
     if reach.holds(m.state, obj):
         return [], m.unknown(frame, node, "an object that holds a component is iterated over")
     if isinstance(obj.cls, Ref):
@@ -80,8 +88,32 @@ def instantiate(
             m, frame, calls.bind(m, hook, ref), args, keywords, node, rest=rest, kwrest=kwrest
         )
     if classes.is_enum(cls):
-        return _enum_member(m, frame, ref, cls, args, node)
+        return enums.by_value(m, frame, ref, cls, args, node)
+    if any(Ext("typing.TypedDict") in raw for raw in classes.written_bases(m, ref)):
+        return _typed_dict(m, frame, cls, args, keywords, node, rest or kwrest)
     return new_instance(m, frame, ref, cls, args, keywords, node, rest, kwrest)
+
+
+def _typed_dict(
+    m: Machine,
+    frame: Frame,
+    cls: ClassObj,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    unknown: Value | None,
+) -> Value:
+    """A `TypedDict` makes plain dictionaries."""
+    if not args:
+        return m.new(DictObj({Const(k): v for k, v in keywords.items()}, unknown))
+    found = m.obj(args[0]) if isinstance(args[0], Ref) else None
+    if len(args) > 1 or isinstance(args[0], Const):
+        raise m.error(frame, node, "TypeError", f"{cls.name}() takes a dictionary")
+    if not isinstance(found, DictObj):
+        doubt = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
+        return m.unknown(frame, node, "a dictionary is made of other items") if doubt else Opaque()
+    items = found.items | {Const(k): v for k, v in keywords.items()}
+    return m.new(DictObj(dict(items), found.rest or unknown))
 
 
 def new_instance(
@@ -113,23 +145,35 @@ def new_instance(
                 frame, node, "TypeError", f"the abstract class {cls.name} is instantiated ({names})"
             )
         made = m.new(InstanceObj(ref, tuple(args)))
+        backed.equip(m, made, ref)
     init = _constructor_part(m, ref, "__init__")
-    if isinstance(init, Decorator) and init.name == "dataclass-init":
-        _dataclass_init(m, frame, made, init, args, keywords, node, rest, kwrest)
+    if isinstance(init, DataclassInit):
+        from gitsync.check.python import dataclassing
+
+        dataclassing.initialise(m, frame, made, init, args, keywords, node, rest, kwrest)
     elif isinstance(init, Ref) and isinstance(m.obj(init), FunctionObj):
-        calls.call(m, frame, init, [made, *args], keywords, node, rest=rest, kwrest=kwrest)
+        given = m.concrete(
+            calls.call(m, frame, init, [made, *args], keywords, node, rest=rest, kwrest=kwrest)
+        )
+        if given != NONE and isinstance(given, Const | TupleValue | Ref | Coroutine):
+            raise m.error(frame, node, "TypeError", f"__init__() of {cls.name} gives a value back")
+    elif isinstance(init, Ref) and isinstance(m.obj(init), InstanceObj):
+        # an object is called as it is, unless it binds itself
+        if classes.class_attribute(m, m.obj(init).cls, "__get__") is None:  # type: ignore[attr-defined]
+            calls.call(m, frame, init, args, keywords, node, rest=rest, kwrest=kwrest)
     elif isinstance(init, Ext):
-        value = args[0] if args else keywords.get("config", NONE)
         if isinstance(made, Ref):
-            m.store(made.oid, "config", value)
-    elif isinstance(made, Ref):
+            initialise_component(
+                m, frame, made, args, keywords, node, is_known=not (rest or kwrest)
+            )
+    elif isinstance(made, Ref) and not backed.fill(m, frame, made, args, keywords, node):
+        if new is None:
+            named_tuples.fill(m, frame, made, args, keywords, node, rest or kwrest)
+        models.check_arguments(m, frame, ref, args, keywords, node, rest or kwrest)
         for name, value in keywords.items():
             m.store(made.oid, name, value)
-        fields = _named_fields(m, cls)
-        for field, value in zip(fields, args, strict=False):
-            m.store(made.oid, field, value)
         if (
-            not fields
+            named_tuples.fields(m, ref) is None
             and not keywords
             and args
             and all(isinstance(p, Ref) for p in cls.mro)
@@ -139,70 +183,30 @@ def new_instance(
     return made
 
 
-def _named_fields(m: Machine, cls: ClassObj) -> list[str]:
-    if Ext("builtins.tuple") not in cls.mro:
-        return []
-    annotations = cls.values.get(making.ANNOTATIONS)
-    out: list[str] = []
-    for entry in annotations.items if isinstance(annotations, TupleValue) else ():
-        if isinstance(entry, TupleValue) and isinstance(entry.items[0], Const):
-            out.append(str(entry.items[0].value))
-    return out
+def initialise_component(
+    m: Machine,
+    frame: Frame,
+    made: Ref,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    *,
+    is_known: bool = True,
+) -> None:
+    """`__init__(self, config=None)` of the SDK's two bases."""
+    from gitsync.check.python import storing
+
+    too_many = len(args) + len(keywords) > 1 or set(keywords) - {"config"}
+    if too_many and is_known:
+        reason = "the SDK's constructor takes the config and nothing else"
+        raise m.error(frame, node, "TypeError", reason)
+    value = args[0] if args else keywords.get("config", NONE)
+    storing.put(m, frame, made, "config", value, node)
 
 
 def _constructor_part(m: Machine, ref: Ref, name: str) -> Value | None:
     found = classes.find_in_mro(m, ref, name)
     return found[1] if found is not None else None
-
-
-def _dataclass_init(
-    m: Machine,
-    frame: Frame,
-    made: Ref,
-    init: Decorator,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-    rest: Value | None,
-    kwrest: Value | None,
-) -> None:
-    positional: list[str] = []
-    required: set[str] = set()
-    for name, flags in init.parts:
-        needs, only = cast(TupleValue, flags).items
-        if only != Const(True):
-            positional.append(name)
-        if needs == Const(True):
-            required.add(name)
-    if len(args) > len(positional):
-        raise m.error(frame, node, "TypeError", "the dataclass is given too many arguments")
-    given = {**dict(zip(positional, args, strict=False)), **keywords}
-    for name, value in given.items():
-        if name not in dict(init.parts):
-            raise m.error(frame, node, "TypeError", f"the dataclass has no field '{name}'")
-        m.store(made.oid, name, value)
-    missing = required - set(given)
-    if missing:
-        unknown = kwrest or rest
-        if unknown is None:
-            raise m.error(frame, node, "TypeError", f"the dataclass lacks '{sorted(missing)[0]}'")
-        for name in missing:
-            m.store(made.oid, name, unknown)
-    if kwrest is not None:
-        for name in dict(init.parts):
-            if name not in given:
-                m.store(made.oid, name, kwrest)
-    cls = m.obj(made).cls  # type: ignore[attr-defined]
-    post = classes.class_attribute(m, cls, "__post_init__")
-    if post is not None:
-        calls.call(m, frame, calls.bind(m, post, made), [], {}, node, rest=Opaque())
-    else:
-        for name, _ in init.parts:
-            if (
-                name not in m.space(made.oid).values
-                and classes.class_attribute(m, cls, name) is None
-            ):
-                m.store(made.oid, name, Opaque())
 
 
 def _call_metaclass(
@@ -216,7 +220,16 @@ def _call_metaclass(
     """`Meta("Name", bases, namespace)`."""
     if len(args) != 3:
         return m.unknown(frame, node, "a metaclass is called in an unusual way")
+    refuse_aliases(m, frame, args[1], node)
     return class_from_parts(m, frame, args, {**keywords, "metaclass": ref}, node)
+
+
+def refuse_aliases(m: Machine, frame: Frame, bases: Value, node: ast.AST) -> None:
+    """`type()` itself does not resolve `Class[argument]`, as the class statement does."""
+    items, _ = expressions.items_of(m, frame, bases, node)
+    if any(isinstance(item, Alias) for item in items):
+        reason = "type() takes no Class[argument] as a base; types.new_class() does"
+        raise m.error(frame, node, "TypeError", reason)
 
 
 def class_from_parts(
@@ -237,20 +250,3 @@ def class_from_parts(
             return m.unknown(frame, node, "the parts of the class are not known")
         return Opaque()
     return making.build(m, frame, str(name.value), items, keywords, values, node)
-
-
-def _enum_member(
-    m: Machine, frame: Frame, ref: Ref, cls: ClassObj, args: list[Value], node: ast.AST
-) -> Value:
-    members = [
-        v for v in cls.values.values() if isinstance(v, Ref) and isinstance(m.obj(v), InstanceObj)
-    ]
-    for member in members:
-        obj = m.obj(member)
-        if (
-            isinstance(obj, InstanceObj)
-            and args
-            and containers.equal(m, obj.values.get("value", NONE), args[0])
-        ):
-            return member
-    return subscripts.pick_any(m, frame, list(members), node)

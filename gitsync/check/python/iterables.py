@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from gitsync.check.python import (
@@ -301,7 +303,49 @@ def _any_all(wanted: bool) -> Rule:
     return test
 
 
+def _best(ranks: list[Value], choose: Callable[..., int]) -> int | None:
+    """Where the greatest or the least of some ranks stands, if all are known."""
+    plain = [rank.value if isinstance(rank, Const) else None for rank in ranks]
+    if None in plain or len(plain) < 2:
+        return None
+    try:
+        return choose(range(len(plain)), key=lambda at: plain[at])
+    except TypeError:
+        return None
+
+
+def _max_min(
+    m: Machine,
+    frame: Frame,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    choose: Callable[..., int],
+) -> Value:
+    items = args
+    rest = None
+    if len(args) == 1:
+        items, rest = expressions.items_of(m, frame, args[0], node)
+    key = keywords.get("key", NONE)
+    ranks = list(items)
+    if rest is None and key != NONE:
+        ranks = [m.concrete(calls.call(m, frame, key, [item], {}, node)) for item in items]
+    if rest is None and len(items) == 1:
+        return items[0]
+    best = _best(ranks, choose) if rest is None else None
+    if best is not None:
+        return m.concrete(items[best])
+    if rest is None and not items and "default" not in keywords:
+        raise m.error(frame, node, "ValueError", "max() or min() is given nothing")
+    if "default" in keywords:
+        items = [*items, keywords["default"]]
+    values = [*items, *([rest] if rest is not None else [])]
+    return subscripts.pick_any(m, frame, values, node)
+
+
 RULES: dict[str, Rule] = {
+    "builtins.max": partial(_max_min, choose=max),
+    "builtins.min": partial(_max_min, choose=min),
     "builtins.list": _sequence("list"),
     "builtins.tuple": _sequence("tuple"),
     "builtins.set": _sequence("set"),

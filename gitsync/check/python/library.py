@@ -8,18 +8,21 @@ import functools
 import inspect
 
 from gitsync.check.python import (
+    backed,
     builtin_functions,
+    callables,
     calls,
     dynamic,
     import_tools,
     iterables,
     iterator_tools,
+    models,
     numbers,
     reach,
     reading,
     standard,
 )
-from gitsync.check.python.facts import CREATE_SERVER, HARBOR_BACKEND
+from gitsync.check.python.facts import CREATE_SERVER, REQUIRED_ARGUMENTS
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
@@ -75,10 +78,7 @@ _SHOWN_ONLY = frozenset(
         "builtins.ascii",
         "_io.open",
         "builtins.input",
-        "inspect.iscoroutinefunction",
-        "asyncio.coroutines.iscoroutinefunction",
         "inspect.isclass",
-        "inspect.isfunction",
         "inspect.isabstract",
         "inspect.signature",
         "inspect.getsource",
@@ -112,7 +112,6 @@ _IDENTITY = frozenset(
         "typing_extensions.override",
         "typing_extensions.final",
         "typing.no_type_check",
-        "typing.runtime_checkable",
         "typing_extensions.runtime_checkable",
         "typing.dataclass_transform",
         "functools.total_ordering",
@@ -122,6 +121,9 @@ _IDENTITY = frozenset(
         "asyncio.coroutine",
         "atexit.register",
         "typing.cast",
+        "typing.reveal_type",
+        "inspect.markcoroutinefunction",
+        "unittest.case.expectedFailure",
         "abc.ABC.register",
         "typing_extensions.deprecated",
         "warnings.deprecated",
@@ -173,6 +175,7 @@ def notice(
 
 _TABLES = (
     builtin_functions.RULES,
+    callables.RULES,
     iterables.RULES,
     standard.RULES,
     numbers.RULES,
@@ -217,12 +220,11 @@ def call_external(
     )
     if rule is not None and unknown is None:
         return rule(m, frame, args, keywords, node)
-    if path in m.facts.signatures and path != HARBOR_BACKEND and unknown is None:
-        known = m.facts.signatures[path]
-        if args or known[0] not in keywords or not set(keywords) <= set(known):
-            raise m.error(
-                frame, node, "TypeError", f"the arguments do not fit {path.rpartition('.')[2]}"
-            )
+    parts = path.split(".")
+    if len(parts) == 3 and parts[1] in ("dict", "list", "set") and args and unknown is None:
+        given = _method_of_container(m, frame, parts[2], args, keywords, node)
+        if given is not None:
+            return given
     if path in dynamic.FRAME_CALLS:
         return dynamic.FRAME_CALLS[path](m, frame, args, keywords, node)
     if path in _IDENTITY and len(args) >= 1 and path not in _WITH_ARGUMENTS:
@@ -267,6 +269,9 @@ def call_external(
     if path in ("builtins.open", "_io.open") and unknown is None:
         reading.opened(m, frame, args, keywords, node)
     reading.notice_call(m, path, third=False)
+    if path in REQUIRED_ARGUMENTS and unknown is None and not m.speculative:
+        _check_sdk_call(m, frame, path, args, keywords, node)
+    models.check_arguments(m, frame, function, args, keywords, node, unknown)
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):
         return Opaque(f"{path}()")
@@ -277,6 +282,43 @@ def call_external(
             return m.unknown(frame, node, f"{path} is given a component class")
         return Opaque(f"{path}()", carries=True)
     return Opaque(f"{path}()")
+
+
+def _method_of_container(
+    m: Machine,
+    frame: Frame,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value | None:
+    """`dict.update(container, …)`: a method of a built-in container, called on the class."""
+    if name == "__init__" and backed.fill(m, frame, args[0], args[1:], keywords, node):
+        return NONE
+    obj = m.obj(args[0]) if isinstance(args[0], Ref) else None
+    if backed.has_method(m, args[0], name) or isinstance(obj, ListObj | DictObj):
+        return backed.call(m, frame, args[0], name, args[1:], keywords, node)
+    return None
+
+
+def _check_sdk_call(
+    m: Machine,
+    frame: Frame,
+    path: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> None:
+    """Raise for arguments that a backend or the server does not take, or lacks."""
+    name = path.rpartition(".")[2]
+    if args:
+        raise m.error(frame, node, "TypeError", f"{name}() takes keyword arguments only")
+    for word in keywords:
+        if word not in m.facts.signatures[path]:
+            raise m.error(frame, node, "TypeError", f"{name}() has no argument '{word}'")
+    for word in REQUIRED_ARGUMENTS[path]:
+        if word not in keywords:
+            raise m.error(frame, node, "TypeError", f"{name}() lacks the argument '{word}'")
 
 
 def _harmless_importlib(path: str) -> bool:

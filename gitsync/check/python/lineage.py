@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import calls, classes, expressions, reach, slots
+from gitsync.check.python import calls, classes, expressions, generics, reach, slots
 from gitsync.check.python.facts import facts
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
@@ -13,6 +13,7 @@ from gitsync.check.python.values import (
     Const,
     Ext,
     InstanceObj,
+    ListObj,
     Opaque,
     Ref,
     TupleValue,
@@ -45,7 +46,7 @@ def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -
             continue
         if isinstance(base, Ext):
             _check_external(m, frame, base, bases, node)
-        if base == Opaque("typing.TypeVar()"):
+        if generics.kind_of(m, base):
             raise m.error(frame, node, "TypeError", "a type variable cannot be a base class")
         if isinstance(base, Ext) and base.path in _TYPING_KINDS:
             out.append(
@@ -60,10 +61,19 @@ def resolve_bases(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -
                     result = calls.call(
                         m, frame, calls.bind(m, method, base), [TupleValue(tuple(bases))], {}, node
                     )
+                    if isinstance(result, Const | Ref) and not is_tuple(m, result):
+                        reason = "__mro_entries__ must give a tuple"
+                        raise m.error(frame, node, "TypeError", reason)
                     out.extend(expressions.items_of(m, frame, result, node)[0])
                     continue
         out.append(base)
     return out
+
+
+def is_tuple(m: Machine, value: Value) -> bool:
+    """True for a tuple, whether all its items are known or not."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    return isinstance(value, TupleValue) or (isinstance(obj, ListObj) and obj.kind == "tuple")
 
 
 _TYPING_KINDS = ("typing.NamedTuple", "typing.TypedDict")
@@ -113,8 +123,9 @@ def _check_alias(m: Machine, frame: Frame, base: Alias, node: ast.AST) -> None:
 
 def _check_external(m: Machine, frame: Frame, base: Ext, bases: list[Value], node: ast.AST) -> None:
     """Raise for functions and forms that are given as a base."""
-    is_function = base.kind == "f" and base.path.startswith("builtins.")
-    if is_function or base.path in _NO_BASES:
+    # `typing.List` and its like can be called too, and are bases all the same
+    is_function = base.kind == "f" and not base.path.startswith(("typing", "collections."))
+    if is_function or base.kind == "m" or base.path in _NO_BASES:
         shown = base.path.rpartition(".")[2]
         raise m.error(frame, node, "TypeError", f"{shown} is no class that can be a base")
     if base.path in _TYPING_KINDS:

@@ -38,6 +38,8 @@ class Machine(Worlds):
                 found = scope.values.get(name)
                 if found is not None:
                     return self._settle(frame.scope, name, found, frame, node)
+                if scope.kind == "class" and scope.taint is not None:
+                    return scope.taint
                 if name in scope.locals and scope.kind != "class":
                     if scope.taint is not None:
                         return scope.taint

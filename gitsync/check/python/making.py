@@ -6,12 +6,13 @@ import ast
 from dataclasses import replace
 from typing import cast
 
-from gitsync.check.python import calls, classes, definitions, expressions, lineage, reach
+from gitsync.check.python import calls, classes, definitions, expressions, generics, lineage, reach
 from gitsync.check.python.facts import BASES, facts
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
+    ANNOTATIONS,
     Alias,
     Bound,
     ClassObj,
@@ -30,8 +31,6 @@ from gitsync.check.python.values import (
     Wrapped,
 )
 from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
-
-ANNOTATIONS = "\0annotations"
 
 
 def note_annotation(m: Machine, frame: Frame, node: ast.AnnAssign, value: Value | None) -> None:
@@ -59,8 +58,10 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
     type_params = list(getattr(node, "type_params", ()) or ())
     at = m.place(frame, node)
 
-    def head() -> tuple[list[Value], list[Value], dict[str, Value], Frame, Value | None]:
-        decorators = [expressions.evaluate(m, frame, d) for d in node.decorator_list]
+    def head() -> tuple[
+        list[Value], list[Value], dict[str, Value], Frame, Value | None, dict[str, Value] | Unknown
+    ]:
+        decorators = definitions.decorators_of(m, frame, node)
         inner = definitions.with_type_params(m, frame, type_params)
         bases: list[Value] = []
         rest: Value | None = None
@@ -81,14 +82,17 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
             else:
                 calls.spread(m, frame, value, keywords, keyword.value)
         if type_params:
-            bases.append(Alias(Ext("typing.Generic", "c")))
-        return decorators, bases, keywords, inner, rest
+            names = m.space(inner.scope or 0).values
+            own = TupleValue(tuple(names[p.name] for p in type_params))
+            bases.append(Alias(Ext("typing.Generic", "c"), (own,)))
+        prepared = _prepare(m, frame, getattr(node, "plain_name", node.name), bases, keywords, node)
+        return decorators, bases, keywords, inner, rest, prepared
 
     for after, found in m.branches(state, head):
         if isinstance(found, Raised):
             out.append(Outcome(after, Kind.RAISE, raised=found))
             continue
-        decorators, bases, keywords, inner, rest = found
+        decorators, bases, keywords, inner, rest, prepared = found
         m.state = after
         scope = Scope("class", owned(node).names)
         scope.declared_global = owned(node).declared_global
@@ -100,6 +104,10 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
         module = m.space(frame.module)
         scope.values["__module__"] = module.values.get("__name__", Const(""))
         scope.values["__qualname__"] = Const(qualname)
+        if isinstance(prepared, Unknown):
+            scope.taint = prepared
+        else:
+            scope.values = prepared | scope.values
         ref = m.new(scope)
         closure = inner.closure if inner.scope is None else (inner.scope, *inner.closure)
         body = replace(
@@ -116,6 +124,41 @@ def define(m: Machine, frame: Frame, state: State, node: ast.ClassDef) -> list[O
                 continue
             out += _finish(m, frame, result.state, node, ref, bases, keywords, decorators, rest, at)
     return m.join(out)
+
+
+_PREPARED = "\0prepared"
+
+
+def _prepare(
+    m: Machine,
+    frame: Frame,
+    name: str,
+    bases: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> dict[str, Value] | Unknown:
+    """What `__prepare__` of the metaclass puts into the namespace before the body runs."""
+    metas = [keywords["metaclass"]] if "metaclass" in keywords else []
+    for base in bases:
+        obj = m.obj(base) if isinstance(base, Ref) else None
+        metas += obj.meta[:1] if isinstance(obj, ClassObj) else ()
+    for meta in metas:
+        hook = classes.class_attribute(m, meta, "__prepare__")
+        if hook is None:
+            continue
+        function = hook
+        if isinstance(hook, Wrapped):
+            is_static = hook.kind == "staticmethod"
+            function = hook.function if is_static else Bound(hook.function, meta)
+        words = {k: v for k, v in keywords.items() if k != "metaclass"}
+        args: list[Value] = [Const(name), TupleValue(tuple(bases))]
+        space = m.concrete(calls.call(m, frame, function, args, words, node))
+        obj = m.obj(space) if isinstance(space, Ref) else None
+        if not isinstance(obj, DictObj) or obj.rest is not None or obj.factory is not None:
+            return m.unknown(frame, node, "the metaclass prepares its own namespace")
+        texts = {k.value: v for k, v in obj.items.items() if isinstance(k, Const)}
+        return {str(k): v for k, v in texts.items()} | {_PREPARED: Const(True)}
+    return {}
 
 
 def _declared_global(m: Machine, frame: Frame) -> frozenset[str]:
@@ -163,6 +206,7 @@ def _finish(
         for decorator, where in zip(
             reversed(decorators), reversed(node.decorator_list), strict=True
         ):
+            m.at = m.place(frame, where)
             value = m.concrete(calls.decorate(m, frame, decorator, value, where))
         m.at = at
         m.bind(frame, node.name, value)
@@ -185,6 +229,26 @@ def build(
     node: ast.AST,
 ) -> Value:
     """What `metaclass(name, bases, namespace, **keywords)` gives."""
+    made = _build(m, frame, name, raw_bases, keywords, values, node)
+    obj = m.obj(made) if isinstance(made, Ref) else None
+    if isinstance(made, Ref) and isinstance(obj, ClassObj) and obj.raw_bases is None:
+        cast(ClassObj, m.state.change(made.oid)).raw_bases = tuple(raw_bases)
+    return made
+
+
+def _build(
+    m: Machine,
+    frame: Frame,
+    name: str,
+    raw_bases: list[Value],
+    keywords: dict[str, Value],
+    values: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    from gitsync.check.python import named_tuples
+
+    generics.check_bases(m, frame, raw_bases, node)
+    named_tuples.check_fields(m, frame, raw_bases, values, node)
     bases = lineage.resolve_bases(m, frame, raw_bases, node)
     for base in bases:
         if isinstance(base, Unknown):
@@ -199,9 +263,14 @@ def build(
                 raise m.error(frame, node, "TypeError", "a base of the class is no class")
             continue
         if not isinstance(base, Ref) or not isinstance(m.obj(base), ClassObj):
-            if isinstance(base, Ref) and isinstance(m.obj(base), InstanceObj):
-                return m.unknown(frame, node, "a base of the class is no class")
+            made = m.obj(base) if isinstance(base, Ref) else None
+            if isinstance(made, InstanceObj) and len(bases) == 1 and not keywords:
+                # the type of the base is what makes the "class"
+                space = m.new(DictObj({Const(k): v for k, v in values.items()}))
+                parts: list[Value] = [Const(name), TupleValue(tuple(bases)), space]
+                return calls.call(m, frame, made.cls, parts, {}, node)
             raise m.error(frame, node, "TypeError", f"a base of the class {name} is no class")
+    prepared = values.pop(_PREPARED, None) is not None
     keywords = dict(keywords)
     explicit = keywords.pop("metaclass", None)
     meta = lineage.metaclass(m, frame, explicit, bases, node)
@@ -209,6 +278,8 @@ def build(
         return meta
     own = [p for p in meta if isinstance(p, Ref)]
     if own:
+        if not prepared and _meta_lookup(m, meta, "__prepare__") is not None:
+            return m.unknown(frame, node, "the metaclass prepares its own namespace")
         return _by_metaclass(m, frame, meta, name, bases, keywords, values, node)
     if any(not isinstance(p, Ref | Ext) for p in meta) and any(
         reach.is_component(m.state, b) for b in bases
@@ -229,14 +300,6 @@ def _by_metaclass(
 ) -> Value:
     """A metaclass of the repository: run its `__new__` and `__init__`."""
     first = meta[0]
-    for part in meta:
-        obj = m.obj(part) if isinstance(part, Ref) else None
-        if (
-            isinstance(obj, ClassObj)
-            and ({"__prepare__", "__call__", "__getattribute__"} & set(obj.values))
-            and "__prepare__" in obj.values
-        ):
-            return m.unknown(frame, node, "the metaclass prepares its own namespace")
     space = DictObj({Const(k): v for k, v in values.items()})
     args: list[Value] = [Const(name), TupleValue(tuple(bases)), m.new(space)]
     new = _meta_lookup(m, meta, "__new__")
@@ -277,7 +340,10 @@ def create(
     if module is None:
         module = _text(m.space(frame.module).values.get("__name__")) or ""
         values.setdefault("__module__", Const(module))
-    qualname = _text(values.pop("__qualname__", None)) or name
+    given = values.pop("__qualname__", None)
+    if isinstance(given, Const) and not isinstance(given.value, str):
+        raise m.error(frame, node, "TypeError", "__qualname__ must be text")
+    qualname = _text(given) or name
     place = m.place(frame, node)
     cls = ClassObj(name, qualname, shown_module(m, frame, module), place)
     cls.node = node if isinstance(node, ast.ClassDef) else None
@@ -289,6 +355,8 @@ def create(
         found = values.get(hook)
         if isinstance(found, Ref) and isinstance(m.obj(found), FunctionObj):
             values[hook] = Wrapped("classmethod", found)
+    if "__eq__" in values and "__hash__" not in values:
+        values["__hash__"] = Const(None)
     found = values.get("__new__")
     if isinstance(found, Ref) and isinstance(m.obj(found), FunctionObj):
         values["__new__"] = Wrapped("staticmethod", found)
@@ -298,7 +366,9 @@ def create(
     lineage.check_bases(m, frame, cls, bases, keywords, node)
     ref = m.new(cls)
     if classes.is_enum(cls):
-        _make_members(m, frame, ref, node)
+        from gitsync.check.python import enums
+
+        enums.make_members(m, frame, ref, node)
     for key, value in list(values.items()):
         if isinstance(value, Ref):
             obj = m.obj(value)
@@ -308,10 +378,12 @@ def create(
                 method = classes.class_attribute(m, obj.cls, "__set_name__")
                 if method is not None:
                     calls.call(m, frame, calls.bind(m, method, value), [ref, Const(key)], {}, node)
-    if is_abc(cls):
+    cls.values[classes.UNFINISHED] = Const(True)
+    _init_subclass(m, frame, ref, keywords, node)
+    cast(ClassObj, m.state.change(ref.oid)).values.pop(classes.UNFINISHED, None)
+    if is_abc(cls):  # after the hooks, which may still fill methods in
         changed = cast(ClassObj, m.state.change(ref.oid))
         changed.abstract = classes.abstract_names(m, ref)
-    _init_subclass(m, frame, ref, keywords, node)
     return ref
 
 
@@ -330,30 +402,6 @@ def shown_module(m: Machine, frame: Frame, name: str) -> str:
 
 def _text(value: Value | None) -> str | None:
     return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
-
-
-def _make_members(m: Machine, frame: Frame, ref: Ref, node: ast.AST) -> None:
-    """The members of an enum become instances of it; no name may be given twice."""
-    cls = cast(ClassObj, m.state.change(ref.oid))
-    body = node.body if isinstance(node, ast.ClassDef) else []
-    given = [
-        target.id
-        for part in body
-        if isinstance(part, ast.Assign)
-        for target in part.targets
-        if isinstance(target, ast.Name) and not target.id.startswith("_")
-    ]
-    for name in given:
-        if given.count(name) > 1:
-            raise m.error(frame, node, "TypeError", f"the member {cls.name}.{name} is given twice")
-    for key, value in list(cls.values.items()):
-        if key.startswith("_") or isinstance(value, Wrapped | Bound):
-            continue
-        if isinstance(value, Ref) and isinstance(m.obj(value), FunctionObj):
-            continue
-        member = InstanceObj(ref)
-        member.values = {"value": value, "_value_": value, "name": Const(key), "_name_": Const(key)}
-        cls.values[key] = m.new(member)
 
 
 def _init_subclass(

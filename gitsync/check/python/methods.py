@@ -7,6 +7,7 @@ import posixpath
 from typing import cast
 
 from gitsync.check.python import (
+    backed,
     calls,
     class_methods,
     comparing,
@@ -15,6 +16,7 @@ from gitsync.check.python import (
     expressions,
     generators,
     iterables,
+    named_tuples,
     reading,
     subscripts,
 )
@@ -92,6 +94,8 @@ def call_method(
     args: list[Value],
     keywords: dict[str, Value],
     node: ast.AST,
+    *,
+    unknown: Value | None = None,
 ) -> Value:
     """Call a built-in method."""
     owner, name = method.owner, method.name
@@ -102,11 +106,9 @@ def call_method(
     if isinstance(owner, Names):
         return _names_method(m, frame, owner, name, args, keywords, node)
     if isinstance(owner, Super):
-        return class_methods.super_method(m, frame, owner, name, args, keywords, node)
+        return class_methods.super_method(m, frame, owner, name, args, keywords, node, unknown)
     if isinstance(owner, TupleValue):
-        if name in ("index", "count") and args:
-            return _found_at(m, frame, list(owner.items), name, args[0], node)
-        return Opaque()
+        return containers.tuple_method(m, frame, owner, name, args, node)
     if isinstance(owner, Coroutine | Lazy):
         return generators.method(m, frame, owner, name, args, node)
     if isinstance(owner, Managed) and name in ("__enter__", "__aenter__"):
@@ -123,6 +125,10 @@ def call_method(
             if isinstance(args[0], Const):
                 m.store(owner.oid, str(args[0].value), args[1])
             return NONE
+        if backed.has_method(m, owner, name):
+            return backed.call(m, frame, owner, name, args, keywords, node)
+        if name in ("_replace", "_asdict"):
+            return named_tuples.call_method(m, frame, owner, name, keywords, node)
         if name == "__get__":
             return calls.bind(m, owner, args[0] if args else NONE)
     return Opaque()
@@ -412,7 +418,7 @@ def _dict_method(
     key = args[0] if args else NONE
     default = args[1] if len(args) > 1 else NONE
     if name in ("get", "pop", "setdefault"):
-        containers.require_hashable(m, frame, key, node)
+        key = containers.as_key(m, frame, key, node)
         if containers.hashable(m, key):
             key = containers.same_key(obj.items, key)
             found = obj.items.get(key)

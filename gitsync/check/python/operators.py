@@ -13,6 +13,7 @@ from gitsync.check.python import (
     classes,
     comparing,
     containers,
+    enums,
     expressions,
     protocols,
     reach,
@@ -99,7 +100,7 @@ def binary(
     ):
         method = classes.type_operator(m, left, right)
         if method is None:
-            return Alias(Ext("types.UnionType", "c"))
+            return Alias(Ext("types.UnionType", "c"), (left, right))
     for owner, other, text in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
         found = operator_method(m, frame, text, owner, [other], node)
         if found is not None:
@@ -204,7 +205,7 @@ def compare(
         found = operator_method(m, frame, _ORDER[type(op)][method], owner, [other], node)
         if found is not None:
             return expressions.known_truth(m, frame, found, node)
-    a, b = plain(left), plain(right)
+    a, b = plain(enums.plain_value(m, left)), plain(enums.plain_value(m, right))
     if a is not None and b is not None:
         rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
             ast.Lt: operator.lt,

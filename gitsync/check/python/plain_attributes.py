@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import posixpath
+import re
 
+from gitsync.check.python import reach
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
+    ANNOTATIONS,
+    ClassObj,
     Const,
+    DictObj,
     Ext,
     FunctionObj,
     Method,
@@ -19,6 +24,8 @@ from gitsync.check.python.values import (
     Value,
 )
 from gitsync.check.python.worlds import Frame
+
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 def of_function(
@@ -75,3 +82,17 @@ def of_constant(m: Machine, frame: Frame, owner: Const, name: str, node: ast.AST
         kind = type(owner.value).__name__
         raise m.error(frame, node, "AttributeError", f"a {kind} has no attribute '{name}'")
     return Method(owner, name)
+
+
+def annotations_of(m: Machine, frame: Frame, obj: ClassObj, node: ast.AST) -> Value:
+    """The names are known; a type is in doubt if its text names something that is a component."""
+    noted = obj.values.get(ANNOTATIONS)
+    items: dict[Value, Value] = {}
+    names = m.space(frame.module).values
+    for entry in noted.items if isinstance(noted, TupleValue) else ():
+        name, text = entry.items  # type: ignore[attr-defined]
+        words = set(_WORD.findall(str(text.value)))
+        doubtful = any(reach.touches(m.state, names[w]) for w in words if w in names)
+        reason = "an annotation names a component class"
+        items[name] = m.unknown(frame, node, reason) if doubtful else Opaque("annotation")
+    return m.new(DictObj(items))

@@ -178,8 +178,11 @@ def _run_method(m: Machine, state: State, frame: Frame, cls: Ref, name: str) -> 
             if isinstance(made, Ref):
                 m.store(made.oid, "config", Opaque("config"))
         args = [made] if bound else []
-        if name in ("run", "grade"):
+        more: Opaque | None = Opaque("argument")
+        if name == "run":
             args.append(Opaque("ctx"))
+            if function.node.args.vararg is not None:
+                more = None  # what hands its arguments on hands on this one only
         result = invoking.run_function(
             m,
             frame,
@@ -188,8 +191,8 @@ def _run_method(m: Machine, state: State, frame: Frame, cls: Ref, name: str) -> 
             args,
             {},
             node,
-            rest=Opaque("argument"),
-            kwrest=Opaque("argument"),
+            rest=more,
+            kwrest=more,
         )[0]
         if isinstance(result, Coroutine):
             return invoking.run_coroutine(m, frame, result, node)

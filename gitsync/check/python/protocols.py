@@ -131,7 +131,10 @@ def cannot_contain(m: Machine, owner: Value, item: Value) -> bool:
 
 
 def has_no_hash(m: Machine, value: Value) -> bool:
-    """True for instances of a class that defines equality but no hash."""
+    """True for instances of a class that defines equality but no hash, or hash as None."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, InstanceObj) and classes.class_attribute(m, obj.cls, "__hash__") == NONE:
+        return True
     if whole_class(m, value) is None:
         return False
     for part in classes.mro_of(m, classes.class_of(m, value)):

@@ -12,15 +12,21 @@ from gitsync.check.python import (
     containers,
     dataclassing,
     expressions,
+    generics,
     instances,
     invoking,
+    lineage,
+    named_tuples,
     reach,
     subscripts,
+    wrapping,
 )
+from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     NONE,
     TRUE,
+    Bound,
     ClassObj,
     Const,
     Coroutine,
@@ -40,37 +46,6 @@ from gitsync.check.python.values import (
     Wrapped,
 )
 from gitsync.check.python.worlds import Frame
-
-
-def _wrapper(kind: str) -> Rule:
-    def wrap(
-        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-    ) -> Value:
-        function = args[0] if args else keywords.get("fget", NONE)
-        return Wrapped(kind, function, classes.is_abstract(m, function))
-
-    return wrap
-
-
-def _abstract(kind: str) -> Rule:
-    def wrap(
-        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-    ) -> Value:
-        return Wrapped(kind, args[0] if args else NONE, True)
-
-    return wrap
-
-
-def _abstractmethod(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    value = args[0] if args else NONE
-    if isinstance(value, Ref) and isinstance(m.obj(value), FunctionObj | ClassObj | InstanceObj):
-        m.store(value.oid, "__isabstractmethod__", TRUE)
-        return value
-    if isinstance(value, Wrapped):
-        return Wrapped(value.kind, value.function, True, value.args, value.keywords)
-    return value
 
 
 def _partial(
@@ -131,23 +106,17 @@ def apply_decorator(
                 copied.bases = made.bases
                 value = m.new(copied)
             return dataclassing.apply_dataclass(m, frame, value, options, node)
+        if isinstance(value, Ref | Const):
+            raise m.error(frame, node, "AttributeError", "dataclass() takes classes only")
         return value
     if name == "wraps":
-        if isinstance(value, Ref):
-            obj = m.obj(value)
-            wrapped = dict(decorator.parts).get("wrapped")
-            if isinstance(obj, FunctionObj) and isinstance(wrapped, Ref):
-                m.store(value.oid, "__wrapped__", wrapped)
-                inner = m.obj(wrapped)
-                if isinstance(inner, FunctionObj) and "__isabstractmethod__" in inner.values:
-                    m.store(value.oid, "__isabstractmethod__", TRUE)
-            elif isinstance(obj, ClassObj) and isinstance(wrapped, Ref):
-                other = m.obj(wrapped)
-                if isinstance(other, ClassObj):
-                    changed = cast(ClassObj, m.state.change(value.oid))
-                    changed.name, changed.qualname = other.name, other.qualname
-                    changed.module = other.module
-        return value
+        given = dict(decorator.parts)
+        wrapped = given.get("wrapped", NONE)
+        return wrapping.copy_attributes(m, value, wrapped, given.get("updated"))
+    if name == "suppress":
+        raise m.error(frame, node, "TypeError", "contextlib.suppress() is no decorator")
+    if name == "accessor":
+        return wrapping.with_accessor(decorator, value)
     if name == "cache":
         size = dict(decorator.parts).get("maxsize", NONE)
         return Wrapped("cache", value, classes.is_abstract(m, value), (size,))
@@ -189,15 +158,6 @@ def _new_class(
     return instances.class_from_parts(m, frame, [name, bases, space], words, node)
 
 
-def _make_dataclass(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    bases = keywords.get("bases", TupleValue(()))
-    if reach.touches(m.state, bases):
-        return m.unknown(frame, node, "make_dataclass makes a component class")
-    return Opaque("type()")
-
-
 def _cast(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -210,7 +170,9 @@ def _unique(
     """`@enum.unique` refuses two members of one value."""
     value = args[0] if args else NONE
     obj = m.obj(value) if isinstance(value, Ref) else None
-    if isinstance(obj, ClassObj) and classes.is_enum(obj):
+    if isinstance(obj, ClassObj) and not classes.is_enum(obj):
+        raise m.error(frame, node, "AttributeError", f"{obj.name} is no enum")
+    if isinstance(obj, ClassObj):
         seen: list[Value] = []
         for member in obj.values.values():
             made = m.obj(member) if isinstance(member, Ref) else None
@@ -219,6 +181,17 @@ def _unique(
                 if isinstance(held, Const) and held in seen:
                     raise m.error(frame, node, "ValueError", f"{obj.name} has a value twice")
                 seen += [held] if isinstance(held, Const) else []
+    return value
+
+
+def _runtime_checkable(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = args[0] if args else NONE
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, ClassObj) and Ext("typing.Protocol") not in obj.bases:
+        reason = f"@runtime_checkable is for protocols, which {obj.name} is not"
+        raise m.error(frame, node, "TypeError", reason)
     return value
 
 
@@ -236,6 +209,43 @@ def _new_type(
     return Decorator("new-type")
 
 
+def _method_type(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    if len(args) != 2 or args[1] == NONE:
+        raise m.error(frame, node, "TypeError", "a method needs a function and an object")
+    return Bound(args[0], args[1])
+
+
+def _resolve_bases(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    items, rest = expressions.items_of(m, frame, args[0] if args else NONE, node)
+    if rest is not None:
+        return m.unknown(frame, node, "the bases are not known")
+    return TupleValue(tuple(lineage.resolve_bases(m, frame, items, node)))
+
+
+def _component_init(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`AgentWorkflow.__init__(self, config)`."""
+    if not args or isinstance(args[0], Const):
+        raise m.error(frame, node, "TypeError", "the constructor of the base is not given self")
+    if isinstance(args[0], Ref) and isinstance(m.obj(args[0]), InstanceObj):
+        instances.initialise_component(m, frame, args[0], args[1:], keywords, node)
+    return NONE
+
+
+def _type_variable(path: str) -> Rule:
+    def make(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        return generics.make(m, path, *args)
+
+    return make
+
+
 def _copy(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -245,14 +255,6 @@ def _copy(
         if isinstance(obj, ListObj | DictObj | InstanceObj):
             return m.new(obj.copy())
     return value
-
-
-def _update_wrapper(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    if len(args) < 2 and "wrapped" not in keywords:
-        raise m.error(frame, node, "TypeError", "update_wrapper() needs the wrapped function")
-    return args[0] if args else keywords.get("wrapper", NONE)
 
 
 def _reduce(
@@ -277,7 +279,27 @@ def _run_async(
     value = args[0] if args else NONE
     if isinstance(value, Coroutine):
         return invoking.run_coroutine(m, frame, value, node)
+    if _is_not_awaitable(m, value):
+        raise m.error(frame, node, "ValueError", "asyncio.run() needs a coroutine")
     return value if isinstance(value, Unknown) else Opaque()
+
+
+def _is_not_awaitable(m: Machine, value: Value) -> bool:
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    return isinstance(value, Const) or isinstance(obj, FunctionObj | ClassObj | ListObj | DictObj)
+
+
+def _future(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`asyncio.shield` and `ensure_future` refuse what cannot be awaited, functions among it."""
+    if args and _is_not_awaitable(m, args[0]):
+        reason = "a coroutine, a future or another awaitable is needed here"
+        raise m.error(frame, node, "TypeError", reason)
+    m.may_raise(m.place(frame, node))
+    if any(reach.touches(m.state, v) for v in args):
+        return m.unknown(frame, node, "a task hands a component class out")
+    return Opaque("asyncio.Future()")
 
 
 def _reload(
@@ -387,17 +409,17 @@ RULES: dict[str, Rule] = {
     "builtins.object.__new__": _object_new,
     "builtins.type.__new__": _type_new,
     "abc.ABCMeta.__new__": _type_new,
-    "builtins.staticmethod": _wrapper("staticmethod"),
-    "builtins.classmethod": _wrapper("classmethod"),
-    "builtins.property": _wrapper("property"),
-    "functools.cached_property": _wrapper("cached_property"),
-    "types.DynamicClassAttribute": _wrapper("property"),
+    "builtins.staticmethod": wrapping.wrapper("staticmethod"),
+    "builtins.classmethod": wrapping.wrapper("classmethod"),
+    "builtins.property": wrapping.make_property,
+    "functools.cached_property": wrapping.wrapper("cached_property"),
+    "types.DynamicClassAttribute": wrapping.make_property,
     "enum.unique": _unique,
-    "enum.property": _wrapper("property"),
-    "abc.abstractmethod": _abstractmethod,
-    "abc.abstractproperty": _abstract("property"),
-    "abc.abstractclassmethod": _abstract("classmethod"),
-    "abc.abstractstaticmethod": _abstract("staticmethod"),
+    "enum.property": wrapping.make_property,
+    "abc.abstractmethod": wrapping.abstractmethod,
+    "abc.abstractproperty": wrapping.abstract_wrapper("property"),
+    "abc.abstractclassmethod": wrapping.abstract_wrapper("classmethod"),
+    "abc.abstractstaticmethod": wrapping.abstract_wrapper("staticmethod"),
     "abc.update_abstractmethods": _update_abstract,
     "functools.partial": _partial,
     "functools.partialmethod": _partialmethod,
@@ -405,25 +427,34 @@ RULES: dict[str, Rule] = {
     "functools.cache": _decorator("cache"),
     "functools.lru_cache": _lru_cache,
     "_functools.reduce": _reduce,
-    "functools.update_wrapper": _update_wrapper,
-    "contextlib.contextmanager": _wrapper("contextmanager"),
-    "contextlib.asynccontextmanager": _wrapper("contextmanager"),
+    "functools.update_wrapper": wrapping.update_wrapper,
+    "contextlib.contextmanager": wrapping.wrapper("contextmanager"),
+    "contextlib.asynccontextmanager": wrapping.wrapper("contextmanager"),
     "contextlib.nullcontext": _nullcontext,
     "contextlib.suppress": _decorator("suppress", first="kind"),
     "dataclasses.dataclass": _decorator("dataclass"),
-    "dataclasses.field": _decorator("field", first="default"),
-    "dataclasses.make_dataclass": _make_dataclass,
+    "dataclasses.field": dataclassing.field,
+    "dataclasses.replace": dataclassing.replace,
+    "collections.namedtuple": named_tuples.make,
+    "builtins.method": _method_type,
+    **{f"{base}.__init__": _component_init for base in BASES.values()},
+    "types.resolve_bases": _resolve_bases,
+    "dataclasses.make_dataclass": dataclassing.make,
     "types.SimpleNamespace": _namespace,
     "types.new_class": _new_class,
     "builtins.module": _module_type,
     "typing.cast": _cast,
     "typing.overload": _overload,
+    "typing.runtime_checkable": _runtime_checkable,
     "typing.assert_type": _copy,
     "typing.NewType": _new_type,
+    **{path: _type_variable(path) for path in generics.KINDS},
     "copy.copy": _copy,
     "copy.deepcopy": _copy,
     "asyncio.run": _run_async,
     "asyncio.runners.run": _run_async,
+    "asyncio.tasks.shield": _future,
+    "asyncio.tasks.ensure_future": _future,
     "operator.itemgetter": _itemgetter("item"),
     "operator.attrgetter": _itemgetter("attribute"),
     "operator.methodcaller": _method_caller,

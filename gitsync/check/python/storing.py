@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import attributes, calls, classes, expressions, making, reach
+from gitsync.check.python import attributes, calls, classes, expressions, making, reach, slots
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
+    NONE,
     ClassObj,
     Const,
     Ext,
@@ -29,8 +30,17 @@ from gitsync.check.python.values import (
 from gitsync.check.python.worlds import REGISTRY, SYS_PATH, Frame
 
 
-def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: ast.AST) -> None:
-    """`owner.name = value`."""
+def put(
+    m: Machine,
+    frame: Frame,
+    owner: Value,
+    name: str,
+    value: Value,
+    node: ast.AST,
+    *,
+    plainly: bool = False,
+) -> None:
+    """`owner.name = value`; `plainly` as `object.__setattr__` does it."""
     if isinstance(owner, Unknown):
         m.doubt(owner)
         return
@@ -44,8 +54,13 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
         if isinstance(obj, InstanceObj):
             raw = attributes.class_lookup(m, obj.cls, name)
             if isinstance(raw, Wrapped) and raw.kind == "property":
+                _set_property(m, frame, owner, name, raw, value, node)
                 return
-            hook = classes.class_attribute(m, obj.cls, "__setattr__")
+            hook = classes.class_attribute(m, obj.cls, "__setattr__") if not plainly else None
+            if hook is None and not plainly:
+                _guard_frozen(m, frame, obj.cls, name, node)
+            if hook is None:
+                _guard_slots(m, frame, obj.cls, name, node)
             if hook is not None:
                 calls.call(m, frame, calls.bind(m, hook, owner), [Const(name), value], {}, node)
                 return
@@ -87,8 +102,46 @@ def put(m: Machine, frame: Frame, owner: Value, name: str, value: Value, node: a
         registry = m.space(REGISTRY)
         if reach.touches(m.state, value) or key in registry.values or isinstance(owner, Ext):
             m.store(REGISTRY, key, value)
-        if isinstance(owner, Ext) and path in BASES.values():
+        if isinstance(owner, Ext) and path.startswith(tuple(BASES.values())):
             m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))
+
+
+def _guard_frozen(m: Machine, frame: Frame, cls: Value, name: str, node: ast.AST) -> None:
+    """A frozen dataclass has a `__setattr__` that refuses; subclasses only for its fields."""
+    for part in classes.mro_of(m, cls):
+        obj = m.obj(part) if isinstance(part, Ref) else None
+        if not isinstance(obj, ClassObj) or not obj.frozen:
+            continue
+        if part == cls or name in [f.name for f in obj.fields or ()]:
+            reason = f"the dataclass {obj.name} is frozen"
+            raise m.error(frame, node, "AttributeError", reason)
+
+
+def _guard_slots(m: Machine, frame: Frame, cls: Value, name: str, node: ast.AST) -> None:
+    """Without a `__dict__` an instance takes the names of its slots only."""
+    allowed: set[str] = set()
+    for part in classes.mro_of(m, cls):
+        if part == Ext("builtins.object"):
+            continue
+        obj = m.obj(part) if isinstance(part, Ref) else None
+        own = slots.slots_of(m, obj.values) if isinstance(obj, ClassObj) else None
+        if own is None or Const("__dict__") in own:
+            return
+        for slot in own:
+            text = str(slot.value) if isinstance(slot, Const) else ""
+            hidden = text.startswith("__") and not text.endswith("__")
+            allowed.add(f"_{obj.name.lstrip('_')}{text}" if hidden else text)  # type: ignore[union-attr]
+    if name not in allowed:
+        raise m.error(frame, node, "AttributeError", f"the object has no attribute '{name}' to set")
+
+
+def _set_property(
+    m: Machine, frame: Frame, owner: Ref, name: str, raw: Wrapped, value: Value, node: ast.AST
+) -> None:
+    setter = raw.args[0] if raw.args else NONE
+    if setter == NONE:
+        raise m.error(frame, node, "AttributeError", f"the property '{name}' has no setter")
+    calls.call(m, frame, setter, [owner, value], {}, node)
 
 
 def _guard_member(

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import Any, cast
 
 from gitsync.check.python import (
+    attributes,
+    backed,
     calls,
     classes,
     containers,
     expressions,
+    generics,
+    named_tuples,
     protocols,
     reach,
 )
+from gitsync.check.python.facts import BASES
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
@@ -48,7 +54,12 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
     if isinstance(owner, Ext):
         if owner.path == "sys.version_info" and isinstance(key, Const):
             return Const((3, m.minor)[key.value]) if key.value in (0, 1) else Opaque("int()")
+        if owner.path.endswith(".__dict__") and isinstance(key, Const):
+            whole = Ext(owner.path.removesuffix(".__dict__"), "c")
+            return attributes.of_external(m, frame, whole, str(key.value), node)
         if owner.kind == "c" or owner.path.startswith(("typing.", "collections.abc.")):
+            generics.check_listed(m, frame, owner, key, node)
+            _check_parameters(m, frame, owner, key, node)
             return Alias(owner, (key,))
         m.may_raise(m.place(frame, node))
         return Opaque(owner.path + "[]")
@@ -67,6 +78,15 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
             method = classes.class_attribute(m, obj.cls, "__getitem__")
             if method is not None:
                 return calls.call(m, frame, calls.bind(m, method, owner), [key], {}, node)
+            inner = backed.plain(m, owner)
+            if inner != owner:
+                missing = classes.class_attribute(m, obj.cls, "__missing__")
+                if missing is not None and containers.contains(m, inner, key) is False:
+                    return calls.call(m, frame, calls.bind(m, missing, owner), [key], {}, node)
+                return item(m, frame, inner, key, node)
+            fields = named_tuples.items(m, obj)
+            if fields is not None:
+                return _of_sequence(m, frame, fields, None, key, node)
             if reach.holds(m.state, obj):
                 return m.unknown(frame, node, "an object that holds a component is subscripted")
             hook = classes.class_attribute(m, obj.cls, "__missing__")
@@ -101,17 +121,33 @@ def _of_class(
     if method is not None:
         function = method.function if hasattr(method, "function") else method
         return calls.call(m, frame, function, [owner, key], {}, node)
-    generic = any(not isinstance(p, Ref) for p in obj.mro)
-    bare = all(
-        isinstance(p, Ref) or p in (Ext("abc.ABC"), Ext("builtins.object"), Ext(GRADER))
-        for p in obj.mro
-    )
-    if not generic or bare:
+    known = all(isinstance(p, Ref) or p in _SUBSCRIPTED_BY_GENERIC for p in obj.mro)
+    generic = any(isinstance(p, Ext) and p.path in _GENERIC for p in obj.mro)
+    if known and not generic:
         raise m.error(frame, node, "TypeError", f"the class {obj.name} cannot be subscripted")
+    if known:
+        generics.check_arguments(m, frame, obj, key, node)
     return Alias(owner, (key,))
 
 
-GRADER = "osmosis_ai.rollout.grader.Grader"
+_GENERIC = ("typing.Generic", "typing.Protocol", BASES["workflow"])
+# classes that leave `Class[…]` to `typing.Generic`
+_SUBSCRIPTED_BY_GENERIC = [
+    Ext(p) for p in (*BASES.values(), "abc.ABC", "builtins.object", "typing.Generic")
+]
+
+
+def _check_parameters(m: Machine, frame: Frame, owner: Ext, key: Value, node: ast.AST) -> None:
+    """Raise for classes that cannot be subscripted, or not with so many arguments."""
+    many = isinstance(key, TupleValue) and len(key.items) != 1
+    name = owner.path.rpartition(".")[2]
+    if owner.path == BASES["workflow"] and many:
+        raise m.error(frame, node, "TypeError", f"{name}[...] takes one argument")
+    plain = owner.path.startswith("builtins.") and isinstance(getattr(builtins, name, None), type)
+    if owner.path == BASES["grader"] or (
+        plain and name != "type" and not hasattr(getattr(builtins, name), "__class_getitem__")
+    ):
+        raise m.error(frame, node, "TypeError", f"the class {name} cannot be subscripted")
 
 
 def _pick(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value:
@@ -178,7 +214,7 @@ def _of_names(m: Machine, frame: Frame, owner: Names, key: Value, node: ast.AST)
 def _of_dict(
     m: Machine, frame: Frame, owner: Ref, obj: DictObj, key: Value, node: ast.AST
 ) -> Value:
-    containers.require_hashable(m, frame, key, node)
+    key = containers.as_key(m, frame, key, node)
     if containers.hashable(m, key):
         found = obj.items.get(containers.same_key(obj.items, key))
         if found is not None:
@@ -288,6 +324,8 @@ def set_item(
             method = classes.class_attribute(m, obj.cls, "__setitem__")
             if method is not None:
                 calls.call(m, frame, calls.bind(m, method, owner), [key, value], {}, node)
+            elif backed.plain(m, owner) != owner:
+                set_item(m, frame, backed.plain(m, owner), key, value, node)
             elif protocols.whole_class(m, owner) is not None:
                 raise m.error(frame, node, "TypeError", "this object has no items")
             elif reach.touches(m.state, value):
@@ -322,12 +360,13 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
         elif space.taint is None:
             raise m.error(frame, node, "KeyError", "there is no such name")
         return
+    owner = backed.plain(m, owner)
     if not isinstance(owner, Ref):
         return
     obj = m.obj(owner)
     if isinstance(obj, DictObj):
         changed = cast(DictObj, m.state.change(owner.oid))
-        key = containers.same_key(changed.items, key)
+        key = containers.same_key(changed.items, containers.as_key(m, frame, key, node))
         if containers.hashable(m, key):
             if key in changed.items:
                 del changed.items[key]

@@ -24,7 +24,16 @@ _BLOCK_LIMIT = 20
 class _Scope:
     """Where a node stands: the nearest function-like or class scope and the blocks inside it."""
 
-    __slots__ = ("blocks", "kind", "loop", "node", "parent", "star_except")
+    __slots__ = (
+        "blocks",
+        "is_iterable",
+        "iterated",
+        "kind",
+        "loop",
+        "node",
+        "parent",
+        "star_except",
+    )
 
     def __init__(
         self,
@@ -41,6 +50,8 @@ class _Scope:
         self.blocks = blocks
         self.star_except = star_except
         self.node: ast.AST | None = None  # of a function
+        self.iterated: frozenset[str] = frozenset()  # the targets of a comprehension
+        self.is_iterable = False  # inside what a comprehension iterates over
 
     def inside(self, *, loop: bool | None = None, star: bool | None = None, add: int = 0) -> _Scope:
         new = _Scope(
@@ -146,14 +157,21 @@ def _children(node: ast.AST, scope: _Scope) -> list[tuple[ast.AST, _Scope]]:
             inner = _Scope("generator", scope)
         else:
             inner = _Scope("comprehension", scope)
+        targets = [part.target for part in node.generators]
+        inner.iterated = frozenset(
+            n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)
+        )
+        outer, later = scope.inside(), _Scope(inner.kind, scope)
+        outer.iterated = scope.iterated
+        outer.is_iterable = later.is_iterable = True
         first = node.generators[0].iter
-        out: list[tuple[ast.AST, _Scope]] = [(first, scope)]
+        out: list[tuple[ast.AST, _Scope]] = [(first, outer)]
         for part in ast.iter_child_nodes(node):
             if isinstance(part, ast.comprehension):
                 out.append((part.target, inner))
                 out.extend((n, inner) for n in part.ifs)
                 if part.iter is not first:
-                    out.append((part.iter, inner))
+                    out.append((part.iter, later))
             else:
                 out.append((part, inner))
         return out
@@ -348,6 +366,26 @@ def _try(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
             _add(found, handler, "default 'except:' must be last")
 
 
+def _walrus(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+    if not isinstance(node, ast.NamedExpr) or not isinstance(node.target, ast.Name):
+        return
+    name = node.target.id
+    if scope.is_iterable:
+        reason = "assignment expression cannot be used in a comprehension iterable expression"
+        _add(found, node, reason)
+        return
+    at = scope
+    while at.kind in ("comprehension", "generator") and at.parent is not None:
+        if name in at.iterated:
+            reason = f"cannot rebind comprehension iteration variable '{name}'"
+            _add(found, node, f"assignment expression {reason}")
+            return
+        at = at.parent
+    if at.kind == "class" and at is not scope:
+        reason = "assignment expression within a comprehension cannot be used in a class body"
+        _add(found, node, reason)
+
+
 def _targets(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
     if isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Store):
         if sum(isinstance(e, ast.Starred) for e in node.elts) > 1:
@@ -405,6 +443,7 @@ _RULES = {
     ast.AsyncFunctionDef: _function,
     ast.Lambda: _function,
     ast.Name: _name,
+    ast.NamedExpr: _walrus,
     ast.Try: _try,
     ast.TryStar: _try,
     ast.Tuple: _targets,

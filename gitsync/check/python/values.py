@@ -106,6 +106,7 @@ class Unbound(Value):
 
 
 UNBOUND = Unbound()
+ANNOTATIONS = "\0annotations"  # what a class body annotates, kept beside its names
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,13 @@ class Names(Value):
 
     oid: int
     live: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DataclassInit(Value):
+    """The constructor that `dataclass` writes."""
+
+    fields: tuple[FieldOf, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +284,18 @@ class ModuleObj(Namespace):
         return new
 
 
+@dataclass(frozen=True, slots=True)
+class FieldOf:
+    """One field of a dataclass, as its constructor sees it."""
+
+    name: str
+    required: bool
+    keyword_only: bool
+    handed_on: bool = False  # an `InitVar`, which only `__post_init__` gets
+    accepted: bool = True  # by the constructor
+    factory: Value | None = None
+
+
 class ClassObj(Namespace):
     """A class made by the repository's code."""
 
@@ -292,6 +312,7 @@ class ClassObj(Namespace):
         "node",
         "place",
         "qualname",
+        "raw_bases",
         "registered",
         "third_base",
     )
@@ -304,13 +325,14 @@ class ClassObj(Namespace):
         self.place = place
         self.node: ast.AST | None = None
         self.bases: tuple[Value, ...] = ()
+        self.raw_bases: tuple[Value, ...] | None = None  # as written: aliases, `NamedTuple`
         self.mro: tuple[Value, ...] = ()
         self.meta: tuple[Value, ...] = ()
         self.abstract: frozenset[str] = frozenset()
         self.registered: tuple[Value, ...] = ()
         self.third_base: Place | None = None
         self.doubt: Unknown | None = None
-        self.fields: tuple[tuple[str, bool, bool], ...] | None = None
+        self.fields: tuple[FieldOf, ...] | None = None  # as a dataclass
         self.frozen = False  # as a dataclass
 
     def copy(self) -> ClassObj:

@@ -1,0 +1,120 @@
+"""Instances of the repository's own subclasses of `dict`, `list` and the like.
+
+Beside their attributes they hold a plain container, kept under a name that no code can write. What
+the class does not define itself is done by that container.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from gitsync.check.python import classes
+from gitsync.check.python.machine import Machine
+from gitsync.check.python.values import (
+    DictObj,
+    Ext,
+    InstanceObj,
+    ListObj,
+    Method,
+    Ref,
+    Value,
+)
+from gitsync.check.python.worlds import Frame
+
+_DATA = "\0data"
+_KINDS = {
+    "builtins.dict": "dict",
+    "collections.UserDict": "dict",
+    "builtins.list": "list",
+    "collections.UserList": "list",
+    "builtins.set": "set",
+    "collections.deque": "deque",
+}
+_FILLING = {"dict": "update", "set": "update", "list": "extend", "deque": "extend"}
+_TYPES: dict[str, type] = {"dict": dict, "list": list, "set": set, "deque": list}
+
+
+def kind_of(m: Machine, cls: Value) -> str:
+    """Which container an instance of a class holds; empty for none."""
+    lineage = classes.mro_of(m, cls)
+    if any(not isinstance(p, Ref | Ext) for p in lineage):
+        return ""
+    found = [_KINDS[p.path] for p in lineage if isinstance(p, Ext) and p.path in _KINDS]
+    return found[0] if found else ""
+
+
+def equip(m: Machine, made: Ref, cls: Value) -> None:
+    """Give a new instance its container."""
+    kind = kind_of(m, cls)
+    if kind:
+        m.store(made.oid, _DATA, m.new(DictObj({})) if kind == "dict" else m.list_of([], kind))
+
+
+def plain(m: Machine, value: Value) -> Value:
+    """The container inside an instance; every other value itself."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(value, Ref) and isinstance(obj, InstanceObj) and _DATA in obj.values:
+        return m.read(value.oid, _DATA) or value
+    return value
+
+
+def fill(
+    m: Machine,
+    frame: Frame,
+    made: Value,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> bool:
+    """The container's own constructor; False if the value holds none."""
+    from gitsync.check.python import methods
+
+    inner = plain(m, made)
+    obj = m.obj(inner) if isinstance(inner, Ref) else None
+    if inner == made or not isinstance(obj, DictObj | ListObj):
+        return False
+    name = _FILLING["dict" if isinstance(obj, DictObj) else obj.kind]
+    if args or keywords:
+        methods.call_method(m, frame, Method(inner, name), args, keywords, node)
+    return True
+
+
+def has_method(m: Machine, value: Value, name: str) -> bool:
+    """True if the container inside a value has a method of that name."""
+    inner = plain(m, value)
+    obj = m.obj(inner) if isinstance(inner, Ref) else None
+    if inner == value or not isinstance(obj, DictObj | ListObj):
+        return False
+    kind = "dict" if isinstance(obj, DictObj) else obj.kind
+    return hasattr(_TYPES[kind], name) and (not name.startswith("__") or name in _ITEM_METHODS)
+
+
+_ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")
+
+
+def call(
+    m: Machine,
+    frame: Frame,
+    value: Value,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> Value:
+    """Call a method of the container inside a value."""
+    from gitsync.check.python import containers, methods, subscripts
+    from gitsync.check.python.values import NONE, Const, Opaque
+
+    inner = plain(m, value)
+    if name == "__getitem__" and args:
+        return subscripts.item(m, frame, inner, args[0], node)
+    if name == "__setitem__" and len(args) == 2:
+        subscripts.set_item(m, frame, inner, args[0], args[1], node)
+        return NONE
+    if name == "__delitem__" and args:
+        subscripts.remove_item(m, frame, inner, args[0], node)
+        return NONE
+    if name == "__contains__" and args:
+        known = containers.contains(m, inner, args[0])
+        return Opaque("bool()") if known is None else Const(known)
+    return methods.call_method(m, frame, Method(inner, name), args, keywords, node)
