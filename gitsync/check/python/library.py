@@ -189,7 +189,7 @@ _TABLES = (
 
 @functools.cache
 def _form(name: str) -> inspect.Signature | None:
-    """The parameters of a built-in function, where Python tells them."""
+    """The parameters of a built-in function or class, where Python tells them."""
     try:
         return inspect.signature(getattr(builtins, name))
     except (AttributeError, TypeError, ValueError):
@@ -207,7 +207,7 @@ def call_external(
 ) -> Value:
     """Call something of builtins, the standard library or the SDK."""
     path = function.path
-    if path.startswith("builtins.") and function.kind == "f" and unknown is None:
+    if path.startswith("builtins.") and function.kind in ("f", "c") and unknown is None:
         form = _form(path.partition(".")[2])
         if form is not None:
             try:
