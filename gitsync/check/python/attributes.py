@@ -7,6 +7,7 @@ import builtins
 
 from gitsync.check.python import backed, calls, classes, enums, named_tuples, wrapping
 from gitsync.check.python.facts import BASES, METHODS
+from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ModuleObj, Obj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.plain_attributes import (
     annotations_of,
@@ -19,19 +20,13 @@ from gitsync.check.python.values import (
     NONE,
     Alias,
     Bound,
-    ClassObj,
     Const,
     Coroutine,
-    DictObj,
     Ext,
-    FunctionObj,
-    InstanceObj,
     Lazy,
     Managed,
     Method,
-    ModuleObj,
     Names,
-    Obj,
     Opaque,
     Partial,
     PathValue,

@@ -9,16 +9,9 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import classes
+from gitsync.check.python.heap import DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    DictObj,
-    Ext,
-    InstanceObj,
-    ListObj,
-    Method,
-    Ref,
-    Value,
-)
+from gitsync.check.python.values import Ext, Method, Ref, Value
 from gitsync.check.python.worlds import Frame
 
 _DATA = "\0data"

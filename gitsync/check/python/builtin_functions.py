@@ -19,6 +19,14 @@ from gitsync.check.python import (
     subscripts,
 )
 from gitsync.check.python.facts import BASES
+from gitsync.check.python.heap import (
+    ClassObj,
+    DictObj,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    ModuleObj,
+)
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     FALSE,
@@ -26,14 +34,8 @@ from gitsync.check.python.values import (
     TRUE,
     Alias,
     Bound,
-    ClassObj,
     Const,
-    DictObj,
     Ext,
-    FunctionObj,
-    InstanceObj,
-    ListObj,
-    ModuleObj,
     Opaque,
     Partial,
     PathValue,

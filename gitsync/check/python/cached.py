@@ -5,19 +5,9 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import calls, reach
+from gitsync.check.python.heap import DictObj, ListObj, Namespace
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    TRUE,
-    Const,
-    DictObj,
-    Ext,
-    ListObj,
-    Namespace,
-    Ref,
-    TupleValue,
-    Value,
-    Wrapped,
-)
+from gitsync.check.python.values import TRUE, Const, Ext, Ref, TupleValue, Value, Wrapped
 from gitsync.check.python.worlds import REGISTRY, Frame
 
 

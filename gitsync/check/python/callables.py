@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from gitsync.check.python.heap import FunctionObj, ListObj
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     FALSE,
@@ -15,9 +16,7 @@ from gitsync.check.python.values import (
     Coroutine,
     Decorator,
     Ext,
-    FunctionObj,
     Lazy,
-    ListObj,
     Opaque,
     Partial,
     Ref,

@@ -21,24 +21,20 @@ from gitsync.check.python import (
     standard,
 )
 from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
+from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ModuleObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     TRUE,
     Alias,
     Bound,
-    ClassObj,
     Const,
     Coroutine,
     DataclassInit,
     Decorator,
-    DictObj,
     Ext,
-    FunctionObj,
-    InstanceObj,
     Managed,
     Method,
-    ModuleObj,
     Opaque,
     Partial,
     Ref,

@@ -8,13 +8,14 @@ from gitsync.check.python.dependencies import brought
 from gitsync.check.python.facts import CLASS_NAMES
 from gitsync.check.python.finding import ROOT, import_names
 from gitsync.check.python.findings import Fatal
+from gitsync.check.python.heap import ListObj, Namespace
 from gitsync.check.python.imports import Importer
 from gitsync.check.python.locating import Locator, NamedAt
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.project import Project, read_project
 from gitsync.check.python.roles import Agreed, World, agree, assign_roles, examine
 from gitsync.check.python.source import LimitHit, Sources
-from gitsync.check.python.values import Const, ListObj, Namespace, Place, Value
+from gitsync.check.python.values import Const, Place, Value
 from gitsync.check.python.wiring import Wiring
 from gitsync.check.python.worlds import REGISTRY, SYS_MODULES, SYS_PATH, Outcome, spent
 from gitsync.model import CheckOptions, EntrypointReport, Severity, Verdict
@@ -318,7 +319,8 @@ def _registry(world: World) -> Namespace:
 
 
 def _lacking(machine: Machine, world: World, value: Value) -> str:
-    from gitsync.check.python.values import ClassObj, Ref
+    from gitsync.check.python.heap import ClassObj
+    from gitsync.check.python.values import Ref
 
     obj = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
     names = sorted(obj.abstract) if isinstance(obj, ClassObj) else []

@@ -17,15 +17,12 @@ from gitsync.check.python import (
     storing,
 )
 from gitsync.check.python.facts import BASES
+from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, Namespace
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
-    ClassObj,
     Const,
-    DictObj,
     Ext,
-    InstanceObj,
-    Namespace,
     Opaque,
     Ref,
     Super,

@@ -7,15 +7,12 @@ from typing import cast
 
 from gitsync.check.python import calls, expressions
 from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
-    ClassObj,
     Const,
     Decorator,
     Ext,
-    FunctionObj,
-    InstanceObj,
-    ListObj,
     Opaque,
     Ref,
     TupleValue,

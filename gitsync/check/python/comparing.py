@@ -6,12 +6,11 @@ import ast
 import posixpath
 
 from gitsync.check.python import classes
+from gitsync.check.python.heap import ClassObj, InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
-    ClassObj,
     Const,
     Ext,
-    InstanceObj,
     Opaque,
     PathValue,
     Ref,

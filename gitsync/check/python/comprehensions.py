@@ -7,15 +7,9 @@ from collections.abc import Callable
 from typing import cast
 
 from gitsync.check.python import containers, expressions
+from gitsync.check.python.heap import DictObj, Namespace, Scope
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    Const,
-    DictObj,
-    Lazy,
-    Namespace,
-    Scope,
-    Value,
-)
+from gitsync.check.python.values import Const, Lazy, Value
 from gitsync.check.python.worlds import Frame
 
 

@@ -14,20 +14,22 @@ from gitsync.check.python import (
     protocols,
     reach,
 )
-from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
+from gitsync.check.python.heap import (
     ClassObj,
-    Const,
-    Coroutine,
     DictObj,
-    Ext,
     FunctionObj,
     InstanceObj,
-    Lazy,
     ListObj,
     ModuleObj,
-    Names,
     Namespace,
+)
+from gitsync.check.python.machine import Machine
+from gitsync.check.python.values import (
+    Const,
+    Coroutine,
+    Ext,
+    Lazy,
+    Names,
     Opaque,
     PathValue,
     Ref,

@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 
 from gitsync.check.python import calls, classes, models, named_tuples, trials
 from gitsync.check.python.facts import BASES, METHODS
+from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     Alias,
     Bound,
-    ClassObj,
     Const,
     DataclassInit,
     Ext,
-    FunctionObj,
-    InstanceObj,
     Opaque,
     Partial,
     Place,

@@ -6,21 +6,18 @@ import ast
 from typing import cast
 
 from gitsync.check.python import calls, classes, expressions, making, reach, slots
+from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.making import is_abc
 from gitsync.check.python.values import (
     ANNOTATIONS,
     NONE,
     Alias,
-    ClassObj,
     Const,
     DataclassInit,
     Decorator,
-    DictObj,
     Ext,
     FieldOf,
-    InstanceObj,
-    ListObj,
     Opaque,
     Ref,
     TupleValue,

@@ -13,23 +13,25 @@ from gitsync.check.python import (
     generics,
     invoking,
 )
+from gitsync.check.python.heap import (
+    ClassObj,
+    DictObj,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    ModuleObj,
+    Scope,
+)
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
 from gitsync.check.python.values import (
     NONE,
-    ClassObj,
     Const,
     Coroutine,
-    DictObj,
     Ext,
-    FunctionObj,
-    InstanceObj,
-    ListObj,
     Managed,
-    ModuleObj,
     Opaque,
     Ref,
-    Scope,
     TupleValue,
     Unknown,
     Value,

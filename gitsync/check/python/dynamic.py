@@ -15,21 +15,16 @@ from gitsync.check.python import (
     standard,
     storing,
 )
+from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj, ModuleObj, Namespace
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     FALSE,
     NONE,
     TRUE,
-    ClassObj,
     Const,
-    DictObj,
     Ext,
-    InstanceObj,
-    ListObj,
     Method,
-    ModuleObj,
     Names,
-    Namespace,
     Opaque,
     Ref,
     Unknown,

@@ -7,15 +7,13 @@ import enum
 from typing import cast
 
 from gitsync.check.python import calls, classes, containers, subscripts
+from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     Bound,
-    ClassObj,
     Const,
     Ext,
-    FunctionObj,
-    InstanceObj,
     Opaque,
     Ref,
     TupleValue,

@@ -9,19 +9,10 @@ from gitsync.check.python import comparing
 from gitsync.check.python.attributes import SPECIAL
 from gitsync.check.python.facts import DISTRIBUTIONS, facts
 from gitsync.check.python.files import Files
+from gitsync.check.python.heap import InstanceObj, ListObj, ModuleObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
-from gitsync.check.python.values import (
-    Const,
-    Ext,
-    InstanceObj,
-    ListObj,
-    ModuleObj,
-    Opaque,
-    Ref,
-    TupleValue,
-    Value,
-)
+from gitsync.check.python.values import Const, Ext, Opaque, Ref, TupleValue, Value
 from gitsync.check.python.worlds import (
     REGISTRY,
     SYS_MODULES,

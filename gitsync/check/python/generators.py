@@ -20,22 +20,10 @@ from gitsync.check.python import (
     invoking,
     reach,
 )
+from gitsync.check.python.heap import FunctionObj, ListObj, Namespace
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
-from gitsync.check.python.values import (
-    NONE,
-    TRUE,
-    Const,
-    Coroutine,
-    Ext,
-    FunctionObj,
-    Lazy,
-    ListObj,
-    Namespace,
-    Opaque,
-    Ref,
-    Value,
-)
+from gitsync.check.python.values import NONE, TRUE, Const, Coroutine, Ext, Lazy, Opaque, Ref, Value
 from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
 
 OVER = -1

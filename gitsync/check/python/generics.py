@@ -5,18 +5,9 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import classes
+from gitsync.check.python.heap import ClassObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    Alias,
-    ClassObj,
-    Const,
-    Ext,
-    InstanceObj,
-    ListObj,
-    Ref,
-    TupleValue,
-    Value,
-)
+from gitsync.check.python.values import Alias, Const, Ext, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 KINDS: tuple[str, ...] = ("typing.TypeVar", "typing.ParamSpec", "typing.TypeVarTuple")

@@ -9,16 +9,10 @@ from gitsync.check.python import classes, policy, warn
 from gitsync.check.python.facts import (
     METHODS,
 )
+from gitsync.check.python.heap import ClassObj, FunctionObj, ModuleObj
 from gitsync.check.python.roles import World
 from gitsync.check.python.source import LimitHit
-from gitsync.check.python.values import (
-    ClassObj,
-    FunctionObj,
-    ModuleObj,
-    Place,
-    Ref,
-    Wrapped,
-)
+from gitsync.check.python.values import Place, Ref, Wrapped
 from gitsync.model import Severity
 
 if TYPE_CHECKING:

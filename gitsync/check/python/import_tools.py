@@ -14,6 +14,7 @@ from gitsync.check.python import (
     expressions,
 )
 from gitsync.check.python.finding import ROOT
+from gitsync.check.python.heap import InstanceObj, ModuleObj
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     FALSE,
@@ -21,8 +22,6 @@ from gitsync.check.python.values import (
     TRUE,
     Const,
     Ext,
-    InstanceObj,
-    ModuleObj,
     Names,
     Opaque,
     Partial,

@@ -5,21 +5,10 @@ from __future__ import annotations
 import ast
 from typing import cast
 
+from gitsync.check.python.heap import DictObj, InstanceObj, ListObj, ModuleObj
 from gitsync.check.python.loading import Loader
 from gitsync.check.python.state import State
-from gitsync.check.python.values import (
-    Const,
-    DictObj,
-    Ext,
-    InstanceObj,
-    ListObj,
-    ModuleObj,
-    Opaque,
-    Ref,
-    TupleValue,
-    Unknown,
-    Value,
-)
+from gitsync.check.python.values import Const, Ext, Opaque, Ref, TupleValue, Unknown, Value
 from gitsync.check.python.worlds import (
     Frame,
     Kind,

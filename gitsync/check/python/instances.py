@@ -15,18 +15,15 @@ from gitsync.check.python import (
     named_tuples,
     reach,
 )
+from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     Alias,
-    ClassObj,
     Const,
     Coroutine,
     DataclassInit,
-    DictObj,
     Ext,
-    FunctionObj,
-    InstanceObj,
     Opaque,
     Ref,
     TupleValue,

@@ -11,22 +11,10 @@ from gitsync.check.python import (
     expressions,
     reach,
 )
+from gitsync.check.python.heap import DictObj, FunctionObj, ListObj, Namespace, Scope
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
-from gitsync.check.python.values import (
-    NONE,
-    Const,
-    Coroutine,
-    DictObj,
-    FunctionObj,
-    ListObj,
-    Namespace,
-    Opaque,
-    Ref,
-    Scope,
-    TupleValue,
-    Value,
-)
+from gitsync.check.python.values import NONE, Const, Coroutine, Opaque, Ref, TupleValue, Value
 from gitsync.check.python.worlds import MAX_DEPTH, Frame, Kind, Outcome, Raised
 
 SAME_FUNCTION = 12

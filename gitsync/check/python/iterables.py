@@ -17,6 +17,7 @@ from gitsync.check.python import (
     protocols,
     subscripts,
 )
+from gitsync.check.python.heap import DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     FALSE,
@@ -24,10 +25,7 @@ from gitsync.check.python.values import (
     TRUE,
     Const,
     Coroutine,
-    DictObj,
-    InstanceObj,
     Lazy,
-    ListObj,
     Opaque,
     Ref,
     TupleValue,

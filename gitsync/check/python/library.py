@@ -23,17 +23,13 @@ from gitsync.check.python import (
     standard,
 )
 from gitsync.check.python.facts import CREATE_SERVER, REQUIRED_ARGUMENTS
+from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj, ModuleObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     Bound,
-    ClassObj,
     Decorator,
-    DictObj,
     Ext,
-    InstanceObj,
-    ListObj,
-    ModuleObj,
     Names,
     Opaque,
     Partial,

@@ -6,20 +6,9 @@ import ast
 
 from gitsync.check.python import calls, classes, expressions, generics, reach, slots
 from gitsync.check.python.facts import facts
+from gitsync.check.python.heap import ClassObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    Alias,
-    ClassObj,
-    Const,
-    Ext,
-    InstanceObj,
-    ListObj,
-    Opaque,
-    Ref,
-    TupleValue,
-    Unknown,
-    Value,
-)
+from gitsync.check.python.values import Alias, Const, Ext, Opaque, Ref, TupleValue, Unknown, Value
 from gitsync.check.python.worlds import Frame
 
 

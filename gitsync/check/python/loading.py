@@ -7,22 +7,10 @@ from typing import cast
 
 from gitsync.check.python import statements
 from gitsync.check.python.finding import HOPELESS_CHAIN, ROOT, SAFE_CHAIN, Finder
+from gitsync.check.python.heap import InstanceObj, ModuleObj, Namespace
 from gitsync.check.python.source import TOO_NEW, Refused
 from gitsync.check.python.state import State
-from gitsync.check.python.values import (
-    NONE,
-    Const,
-    Ext,
-    InstanceObj,
-    Method,
-    ModuleObj,
-    Namespace,
-    Opaque,
-    Place,
-    Ref,
-    Unknown,
-    Value,
-)
+from gitsync.check.python.values import NONE, Const, Ext, Method, Opaque, Place, Ref, Unknown, Value
 from gitsync.check.python.worlds import (
     SYS_MODULES,
     Frame,

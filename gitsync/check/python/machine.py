@@ -6,19 +6,9 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
+from gitsync.check.python.heap import InstanceObj, Namespace, Scope
 from gitsync.check.python.state import union
-from gitsync.check.python.values import (
-    UNBOUND,
-    Const,
-    Ext,
-    InstanceObj,
-    Namespace,
-    Opaque,
-    Place,
-    Scope,
-    Union,
-    Value,
-)
+from gitsync.check.python.values import UNBOUND, Const, Ext, Opaque, Place, Union, Value
 
 if TYPE_CHECKING:
     pass

@@ -8,6 +8,7 @@ from typing import cast
 
 from gitsync.check.python import calls, classes, definitions, expressions, generics, lineage, reach
 from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, Scope
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
 from gitsync.check.python.state import State
@@ -15,16 +16,11 @@ from gitsync.check.python.values import (
     ANNOTATIONS,
     Alias,
     Bound,
-    ClassObj,
     Const,
-    DictObj,
     Ext,
-    FunctionObj,
-    InstanceObj,
     Opaque,
     Place,
     Ref,
-    Scope,
     TupleValue,
     Unknown,
     Value,

@@ -20,16 +20,13 @@ from gitsync.check.python import (
     reading,
     subscripts,
 )
+from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
-    ClassObj,
     Const,
     Coroutine,
-    DictObj,
-    InstanceObj,
     Lazy,
-    ListObj,
     Managed,
     Method,
     Names,

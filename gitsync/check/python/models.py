@@ -6,17 +6,9 @@ import ast
 
 from gitsync.check.python import classes
 from gitsync.check.python.facts import MODEL_FIELDS
+from gitsync.check.python.heap import ClassObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    ANNOTATIONS,
-    ClassObj,
-    Const,
-    Ext,
-    Opaque,
-    Ref,
-    TupleValue,
-    Value,
-)
+from gitsync.check.python.values import ANNOTATIONS, Const, Ext, Opaque, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 _MODELS = ("pydantic.BaseModel", "pydantic.main.BaseModel", *MODEL_FIELDS)

@@ -6,15 +6,13 @@ import ast
 import keyword
 
 from gitsync.check.python import classes, expressions, making, reach
+from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     ANNOTATIONS,
     NONE,
-    ClassObj,
     Const,
-    DictObj,
     Ext,
-    InstanceObj,
     Opaque,
     Ref,
     TupleValue,

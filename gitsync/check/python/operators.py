@@ -18,19 +18,9 @@ from gitsync.check.python import (
     protocols,
     reach,
 )
+from gitsync.check.python.heap import ClassObj, InstanceObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    Alias,
-    ClassObj,
-    Const,
-    Ext,
-    InstanceObj,
-    Opaque,
-    Ref,
-    TupleValue,
-    Unknown,
-    Value,
-)
+from gitsync.check.python.values import Alias, Const, Ext, Opaque, Ref, TupleValue, Unknown, Value
 from gitsync.check.python.worlds import Frame
 
 MAX_CONSTANT = 4096

@@ -13,14 +13,13 @@ from gitsync.check.python import (
     expressions,
     reach,
 )
+from gitsync.check.python.heap import DictObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     FALSE,
     TRUE,
     Const,
-    DictObj,
     Ext,
-    ListObj,
     Opaque,
     Ref,
     TupleValue,

@@ -7,14 +7,12 @@ import posixpath
 import re
 
 from gitsync.check.python import reach
+from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     ANNOTATIONS,
-    ClassObj,
     Const,
-    DictObj,
     Ext,
-    FunctionObj,
     Method,
     Names,
     Opaque,

@@ -11,20 +11,10 @@ import re
 from typing import cast
 
 from gitsync.check.python import calls, classes, instances, invoking
+from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State
-from gitsync.check.python.values import (
-    ClassObj,
-    Const,
-    Coroutine,
-    FunctionObj,
-    InstanceObj,
-    Opaque,
-    Place,
-    Ref,
-    Value,
-    Wrapped,
-)
+from gitsync.check.python.values import Const, Coroutine, Opaque, Place, Ref, Value, Wrapped
 from gitsync.check.python.wiring import speculate
 from gitsync.check.python.worlds import Frame
 

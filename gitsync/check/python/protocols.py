@@ -5,20 +5,16 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import calls, classes
-from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    NONE,
+from gitsync.check.python.heap import (
     ClassObj,
-    Const,
     DictObj,
     FunctionObj,
     InstanceObj,
     ListObj,
     ModuleObj,
-    Ref,
-    TupleValue,
-    Value,
 )
+from gitsync.check.python.machine import Machine
+from gitsync.check.python.values import NONE, Const, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 # A view of a dict is kept as a list, and knows these operators as a set does.

@@ -5,24 +5,26 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python.facts import BASES, facts
+from gitsync.check.python.heap import (
+    ClassObj,
+    DictObj,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    ModuleObj,
+    Namespace,
+)
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
     Alias,
     Bound,
-    ClassObj,
     Const,
     Coroutine,
     Decorator,
-    DictObj,
     Ext,
-    FunctionObj,
-    InstanceObj,
     Lazy,
-    ListObj,
     Managed,
-    ModuleObj,
     Names,
-    Namespace,
     Opaque,
     Partial,
     Ref,

@@ -7,21 +7,10 @@ from typing import cast
 
 from gitsync.check.python import classes, reach
 from gitsync.check.python.facts import BASES, METHODS
+from gitsync.check.python.heap import ClassObj, ModuleObj, Namespace
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State, parting
-from gitsync.check.python.values import (
-    UNBOUND,
-    ClassObj,
-    Ext,
-    ModuleObj,
-    Namespace,
-    Opaque,
-    Place,
-    Ref,
-    Union,
-    Unknown,
-    Value,
-)
+from gitsync.check.python.values import UNBOUND, Ext, Opaque, Place, Ref, Union, Unknown, Value
 from gitsync.check.python.worlds import REGISTRY, Kind, Outcome, Raised
 
 

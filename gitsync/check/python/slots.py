@@ -7,17 +7,9 @@ import keyword
 
 from gitsync.check.python import classes
 from gitsync.check.python.facts import facts
+from gitsync.check.python.heap import ClassObj, DictObj, ListObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    ClassObj,
-    Const,
-    DictObj,
-    Ext,
-    ListObj,
-    Ref,
-    TupleValue,
-    Value,
-)
+from gitsync.check.python.values import Const, Ext, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 _SPECIAL = ("__dict__", "__weakref__")

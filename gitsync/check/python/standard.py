@@ -22,21 +22,23 @@ from gitsync.check.python import (
     wrapping,
 )
 from gitsync.check.python.facts import BASES
+from gitsync.check.python.heap import (
+    ClassObj,
+    DictObj,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    ModuleObj,
+)
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     NONE,
     TRUE,
     Bound,
-    ClassObj,
     Const,
     Coroutine,
     Decorator,
-    DictObj,
     Ext,
-    FunctionObj,
-    InstanceObj,
-    ListObj,
-    ModuleObj,
     Opaque,
     Partial,
     Ref,

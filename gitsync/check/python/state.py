@@ -10,16 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gitsync.check.python.heap import DictObj, FunctionObj, ListObj, Namespace, Obj
 from gitsync.check.python.values import (
     UNBOUND,
     Alias,
     Bound,
     Decorator,
-    DictObj,
-    FunctionObj,
-    ListObj,
-    Namespace,
-    Obj,
     Opaque,
     Partial,
     Place,

@@ -19,18 +19,11 @@ from gitsync.check.python import (
     targets,
 )
 from gitsync.check.python.attributes import TYPE_ALIAS
+from gitsync.check.python.heap import InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import simple
 from gitsync.check.python.state import State
-from gitsync.check.python.values import (
-    NONE,
-    Const,
-    InstanceObj,
-    Opaque,
-    Ref,
-    TupleValue,
-    Value,
-)
+from gitsync.check.python.values import NONE, Const, Opaque, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
 
 

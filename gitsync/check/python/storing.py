@@ -7,18 +7,20 @@ from typing import cast
 
 from gitsync.check.python import attributes, calls, classes, expressions, making, reach, slots
 from gitsync.check.python.facts import BASES
-from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    NONE,
+from gitsync.check.python.heap import (
     ClassObj,
-    Const,
-    Ext,
     FunctionObj,
     InstanceObj,
     ListObj,
-    Method,
     ModuleObj,
     Namespace,
+)
+from gitsync.check.python.machine import Machine
+from gitsync.check.python.values import (
+    NONE,
+    Const,
+    Ext,
+    Method,
     Opaque,
     PathValue,
     Ref,

@@ -19,16 +19,13 @@ from gitsync.check.python import (
     reach,
 )
 from gitsync.check.python.facts import BASES
+from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     Alias,
-    ClassObj,
     Const,
-    DictObj,
     Ext,
-    InstanceObj,
-    ListObj,
     Names,
     Opaque,
     Ref,

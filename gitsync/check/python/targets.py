@@ -6,14 +6,9 @@ import ast
 from typing import cast
 
 from gitsync.check.python import attributes, containers, expressions, operators, storing, subscripts
+from gitsync.check.python.heap import ListObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import (
-    ListObj,
-    Opaque,
-    Ref,
-    TupleValue,
-    Value,
-)
+from gitsync.check.python.values import Opaque, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 

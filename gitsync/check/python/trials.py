@@ -11,22 +11,12 @@ import ast
 from collections.abc import Callable
 
 from gitsync.check.python import attributes, calls, classes, instances, invoking
+from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.state import State
-from gitsync.check.python.values import (
-    ClassObj,
-    Const,
-    Coroutine,
-    Ext,
-    FunctionObj,
-    InstanceObj,
-    Opaque,
-    Place,
-    Ref,
-    Value,
-)
+from gitsync.check.python.values import Const, Coroutine, Ext, Opaque, Place, Ref, Value
 from gitsync.check.python.wiring import speculate
 from gitsync.check.python.worlds import Frame, Raised, Seen
 

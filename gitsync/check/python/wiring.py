@@ -19,21 +19,12 @@ from gitsync.check.python.facts import (
     HARBOR_BACKEND,
     LOCAL_BACKEND,
 )
+from gitsync.check.python.heap import ClassObj, FunctionObj, ModuleObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.roles import World
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.state import State
-from gitsync.check.python.values import (
-    NONE,
-    ClassObj,
-    Const,
-    FunctionObj,
-    ModuleObj,
-    Opaque,
-    Place,
-    Ref,
-    Value,
-)
+from gitsync.check.python.values import NONE, Const, Opaque, Place, Ref, Value
 from gitsync.check.python.worlds import BackendCall, Frame, Kind, OutOfBudget, Raised
 
 STEPS = 8_000

@@ -15,21 +15,10 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, cast
 
 from gitsync.check.python.facts import facts
+from gitsync.check.python.heap import InstanceObj, ListObj, ModuleObj, Namespace, Obj
 from gitsync.check.python.source import LimitHit, Refused, Sources
 from gitsync.check.python.state import State, merge
-from gitsync.check.python.values import (
-    InstanceObj,
-    ListObj,
-    ModuleObj,
-    Namespace,
-    Obj,
-    Opaque,
-    Place,
-    Ref,
-    Union,
-    Unknown,
-    Value,
-)
+from gitsync.check.python.values import Opaque, Place, Ref, Union, Unknown, Value
 
 if TYPE_CHECKING:
     from gitsync.check.python.imports import Importer

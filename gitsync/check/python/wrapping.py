@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import classes
+from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     NONE,
     TRUE,
-    ClassObj,
     Const,
     Decorator,
-    FunctionObj,
-    InstanceObj,
     Ref,
     TupleValue,
     Value,
