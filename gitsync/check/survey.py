@@ -15,7 +15,7 @@ from gitsync.check.cache import Memo
 from gitsync.check.found import finding
 from gitsync.model import CheckOptions, Finding
 from gitsync.text import printable
-from gitsync.tree import Entry, Kind, Tree
+from gitsync.tree import Entry, Kind, TooLarge, Tree
 
 _MODES = {0o100644, 0o100755, 0o100664, 0o100600, 0o120000, 0o40000, 0o160000}
 _SHOWN = 100
@@ -51,6 +51,13 @@ class _Survey:
     counted: dict[str, int] = field(default_factory=dict)
 
 
+class _TooWide(Exception):
+    """A folder that is so large that it is not even read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+
 def survey(tree: Tree, *, options: CheckOptions, memo: Memo) -> tuple[Finding, ...]:
     """Findings that refuse the tree before anything else is read; empty if it may be checked."""
     state = _Survey(tree, options, memo)
@@ -65,6 +72,20 @@ def survey(tree: Tree, *, options: CheckOptions, memo: Memo) -> tuple[Finding, .
 
 def _measure(state: _Survey) -> Extent | None:
     """Walk every distinct folder once; None if the walk was given up."""
+    try:
+        return _walk(state)
+    except _TooWide as e:
+        _add(
+            state,
+            "too-many-files",
+            e.path,
+            f"The folder has far more entries than the limit of {state.options.max_files} for a "
+            "commit. Keep generated files and large collections out of the repository.",
+        )
+        return None
+
+
+def _walk(state: _Survey) -> Extent | None:
     root = state.tree.entry("")
     stack = [_open(state, "", root.oid if root else None)]
     walked = stack[0].entries
@@ -113,7 +134,10 @@ def _close_into(frame: _Frame, name: str, extent: Extent, *, clean: bool) -> Non
 
 
 def _open(state: _Survey, path: str, oid: str | None) -> _Frame:
-    children = state.tree.children(path)
+    try:
+        children = state.tree.children(path)
+    except TooLarge:
+        raise _TooWide(path) from None
     clean = _judge(state, path, children)
     inner = [c for c in children if c.kind is Kind.FOLDER]
     if not clean:

@@ -52,7 +52,7 @@ _STREAMED = (
     ("core.packedGitWindowSize", "4m"),
     ("core.packedGitLimit", "32m"),
 )
-_TREE_BYTES = 64 * 1024 * 1024
+_TREE_BYTES = 16 * 1024 * 1024  # of one folder: over 50,000 entries with the longest names
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,30 @@ def test_too_many_files_are_counted_and_told_once():
         assert report.refused
         [found] = report.findings
         assert (found.code, found.path) == ("too-many-files", "data/many")
+
+
+def test_a_folder_of_a_million_entries_is_not_even_read(tmp_path):
+    def git(*args: str, data: bytes = b"") -> str:
+        done = subprocess.run(
+            ["git", *args], cwd=tmp_path, input=data, capture_output=True, check=True
+        )
+        return done.stdout.decode().strip()
+
+    git("init", "-q")
+    blob = bytes.fromhex(git("hash-object", "-w", "--stdin", data=b"x"))
+    rows = b"".join(b"100644 file-%07d.txt\0%b" % (n, blob) for n in range(400_000))
+    wide = git("hash-object", "-t", "tree", "-w", "--stdin", data=rows)
+    data = git("mktree", data=f"040000 tree {wide}\tmany\n".encode())
+    root = git("mktree", data=f"040000 tree {data}\tdata\n".encode())
+    sha = git("commit-tree", "-m", "Wide", root)
+    tracemalloc.start()
+    report = inspect(open_commit(tmp_path / ".git", sha))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.refused
+    [found] = report.findings
+    assert (found.code, found.path) == ("too-many-files", "data/many")
+    assert "50000" in found.message and most < 20 * 1024 * 1024
 
 
 def test_folders_that_nest_too_deep_and_long_paths_refuse_the_commit():
