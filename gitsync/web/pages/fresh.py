@@ -26,15 +26,15 @@ from gitsync.web.logs import loggable
 from gitsync.web.session import Session
 
 log = logging.getLogger(__name__)
-PAUSE_S = 0.25  # between two texts of one page
-STEP_S = 0.001  # between sending to some viewers and to the next ones
-TOGETHER, KEPT, KEPT_S = 4, 64, 5.0
+PAUSE_S = 0.35  # between two texts of one page
+GROUP, STEP_S = 5, 0.001  # viewers that go on at once, and the pause before the next ones
+KEPT, KEPT_S = 64, 5.0
 SECONDS = 20.0  # a page that takes longer is asked for by the browser instead
 
 # pages that follow events; the characters are those that our own links hold
 _PATH = re.compile(r"/(admin|workspaces(/[\w.~%@+-]+)*)(\?[\w.~%@+&=/-]*)?", re.ASCII)
 _DOTS = re.compile(r"/\.{1,2}(?=[/?]|\Z)|%2e", re.IGNORECASE)
-_MOVING = re.compile(r' data-last="\d+"|[^>]*(?=</time>)')  # pages keep times fresh themselves
+_MOVING = re.compile(r' data-last="\d+"|>[^<>]*</time>')  # pages keep times fresh themselves
 _PARTS = re.compile(r"<title>.*?</title>|<main .*</main>", re.DOTALL)
 
 PageQuery = Annotated[str | None, Query(max_length=2000, alias="page")]
@@ -94,9 +94,9 @@ class Fresh:
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Made] = {}
-        self._making: dict[Hashable, asyncio.Task[None]] = {}
+        self._waiting: dict[Hashable, list[asyncio.Future[None]]] = {}  # for pages being made
+        self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
-        self._steps = asyncio.Semaphore(TOGETHER)
 
     async def message(self, look: Look, *, since: float, shown: int) -> tuple[bytes, int]:
         """What to send to a page, and a number for it: nothing if it shows that already.
@@ -105,8 +105,6 @@ class Fresh:
         was sent before, 0 for nothing.
         """
         made = await self._newest(look, since)
-        async with self._steps:
-            await asyncio.sleep(STEP_S)
         if made is None:
             return LOOK, 0
         text = b"" if made.number == shown else made.message(look.viewer.csrf)
@@ -118,12 +116,16 @@ class Fresh:
             made = self._made.get(key)
             if made is not None and made.begun >= max(since, loop.time() - KEPT_S):
                 return made
-            task = self._making.get(key)
-            if task is not None:  # what another one asked for may serve us, or be too old
-                await asyncio.wait([task])
+            waiting, done = self._waiting.get(key), loop.create_future()
+            if waiting is not None:  # what another one asked for may serve us, or be too old
+                waiting.append(done)
+                await done
                 continue
-            task = self._making[key] = asyncio.create_task(self._make(look), name="page")
-            await asyncio.wait([task])
+            self._waiting[key] = [done]
+            task = asyncio.create_task(self._make(look), name="page")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            await done
             if self._made.get(key) is made:
                 return None
 
@@ -145,7 +147,12 @@ class Fresh:
                 while len(self._made) > KEPT:
                     del self._made[next(iter(self._made))]
         finally:
-            del self._making[look.key]
+            waiting = self._waiting.pop(look.key)
+            for number, done in enumerate(waiting, 1):
+                if not done.done():  # or its viewer has left
+                    done.set_result(None)
+                if number % GROUP == 0:
+                    await asyncio.sleep(STEP_S)
 
 
 async def _fetch(look: Look) -> str | None:

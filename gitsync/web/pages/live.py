@@ -216,7 +216,7 @@ async def live(
     feed.waits.enter(viewer.user.id)  # or the answer says that there are too many
     feed.waits.leave(viewer.user.id)
     return StreamingResponse(
-        _stream(feed, Watch(instance, request, viewer, workspace, page), sight, after),
+        _stream(feed, Watch.of(instance, request, viewer, workspace, page), sight, after),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
@@ -231,6 +231,19 @@ class Watch:
     viewer: Session
     workspace: str | None
     page: str | None
+    is_page: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        instance: Instance,
+        request: Request,
+        viewer: Session,
+        workspace: str | None,
+        page: str | None,
+    ) -> Watch:
+        """Judges the address once."""
+        return cls(instance, request, viewer, workspace, page, is_page(page, workspace))
 
     def sight(self) -> Sight:
         """What its viewer may see now; `NotFound` once they are signed out or no member."""
@@ -244,7 +257,7 @@ class Watch:
         """The page as it is after news of this time; nothing for pages that only listen."""
         if self.page is None:
             return b"", shown
-        if not is_page(self.page, self.workspace):
+        if not self.is_page:
             return LOOK, 0
         look = Look(self.request, self.viewer, self.page, sight.role)
         return await feed.fresh.message(look, since=since, shown=shown)

@@ -71,7 +71,7 @@ def follow(
     feed: Feed = request.app.state.feed
     feed.waits.enter(room.viewer.user.id)  # or the answer says that there are too many
     feed.waits.leave(room.viewer.user.id)
-    watch = Watch(instance, request, room.viewer, room.workspace.id, page)
+    watch = Watch.of(instance, request, room.viewer, room.workspace.id, page)
     return StreamingResponse(
         _stream(
             feed, watch, Sight(frozenset({room.workspace.id}), room.role), found.id, int(resumed)
