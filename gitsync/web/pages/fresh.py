@@ -26,8 +26,8 @@ from gitsync.web.logs import loggable
 from gitsync.web.session import Session
 
 log = logging.getLogger(__name__)
-PAUSE_S = 0.35  # between two texts of one page
-GROUP, STEP_S = 5, 0.001  # viewers that go on at once, and the pause before the next ones
+PAUSE_S = 0.2  # between two texts of one page
+GROUP, STEP_S = 2, 0.001  # viewers that go on at once, and the pause before the next ones
 KEPT, KEPT_S = 64, 5.0
 SECONDS = 20.0  # a page that takes longer is asked for by the browser instead
 
