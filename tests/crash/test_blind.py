@@ -32,4 +32,4 @@ def test_blind_kills_of_a_server_that_is_pushed_to(embedded, capsys):
 @pytest.mark.slow
 @pytest.mark.postgres
 def test_blind_kills_on_postgres(on_postgres, capsys):
-    _hold(run_blind(on_postgres, seed=4, runs=8), capsys)
+    _hold(run_blind(on_postgres, seed=4, runs=4), capsys)
