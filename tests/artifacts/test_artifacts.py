@@ -19,8 +19,8 @@ PLAIN = {
     "rollouts/demo/run.sh": ("100755", b"#!/bin/sh\n"),
     "rollouts/demo/pkg/__init__.py": b"",
     "rollouts/other/main.py": b"x = 1\n",
-    "shared/lib/a.py": b"a = 1\n",
-    "shared/lib/b.py": ("120000", b"a.py"),
+    "common/lib/a.py": b"a = 1\n",
+    "common/lib/b.py": ("120000", b"a.py"),
     "README.md": b"# hello\n",
 }
 
@@ -54,9 +54,9 @@ def test_an_artifact_holds_the_rollout_and_nothing_else():
 @pytest.mark.parametrize(
     ("link", "target", "also"),
     [
-        ("rollouts/demo/lib", "../../shared/lib", ["shared/lib/a.py", "shared/lib/b.py"]),
-        ("rollouts/demo/a.py", "../../shared/lib/b.py", ["shared/lib/a.py", "shared/lib/b.py"]),
-        ("rollouts/demo/a.py", "../../shared/lib/a.py", ["shared/lib/a.py"]),
+        ("rollouts/demo/lib", "../../common/lib", ["common/lib/a.py", "common/lib/b.py"]),
+        ("rollouts/demo/a.py", "../../common/lib/b.py", ["common/lib/a.py", "common/lib/b.py"]),
+        ("rollouts/demo/a.py", "../../common/lib/a.py", ["common/lib/a.py"]),
         ("rollouts/demo/gone", "../../nothing/here", []),
         ("rollouts/demo/up", "../../../../etc/passwd", []),
         ("rollouts/demo/abs", "/etc/passwd", []),
@@ -90,12 +90,12 @@ def test_equal_trees_under_two_names_have_two_digests_and_keys():
 
 def test_the_key_follows_files_outside_only_where_a_link_leads_there():
     memory = LinkMemory()
-    linked = {**PLAIN, "rollouts/demo/lib": ("120000", b"../../shared/lib")}
-    changed = {**linked, "shared/lib/a.py": b"a = 2\n"}
+    linked = {**PLAIN, "rollouts/demo/lib": ("120000", b"../../common/lib")}
+    changed = {**linked, "common/lib/a.py": b"a = 2\n"}
     assert content_key(MemoryTree(linked), "demo", memory) != content_key(
         MemoryTree(changed), "demo", memory
     )
-    unlinked = {**PLAIN, "shared/lib/a.py": b"a = 2\n"}
+    unlinked = {**PLAIN, "common/lib/a.py": b"a = 2\n"}
     assert content_key(MemoryTree(PLAIN), "demo", memory) == content_key(
         MemoryTree(unlinked), "demo", memory
     )
@@ -151,7 +151,7 @@ def test_the_docs_recompute_a_digest_with_plain_python(tmp_path):
         else:
             target.write_bytes(data)
             target.chmod(0o755 if mode == Kind.EXECUTABLE else 0o644)
-    (tmp_path / "rollouts/demo/lib").symlink_to("../../shared/lib")
+    (tmp_path / "rollouts/demo/lib").symlink_to("../../common/lib")
     import sys
 
     done = subprocess.run(
@@ -162,5 +162,5 @@ def test_the_docs_recompute_a_digest_with_plain_python(tmp_path):
         env={"PATH": os.environ["PATH"]},
     )
     assert done.returncode == 0, done.stderr
-    linked = {**PLAIN, "rollouts/demo/lib": ("120000", b"../../shared/lib")}
+    linked = {**PLAIN, "rollouts/demo/lib": ("120000", b"../../common/lib")}
     assert done.stdout.strip() == tar_of(linked)[0]
