@@ -206,6 +206,8 @@ class ServedChild:
         """Give it the whole source; what it no longer wants is read and dropped."""
         pipe = self._process.stdin
         async for data in source:
+            if pipe is not None and pipe.is_closing():
+                pipe = None  # the child closed its end: not every event loop tells so by an OSError
             if pipe is not None:
                 try:
                     pipe.write(data)

@@ -249,6 +249,37 @@ def test_a_push_over_the_size_limit_says_so(tmp_path):
         assert list((repo / "objects").glob("tmp*")) == []
 
 
+@pytest.mark.parametrize(
+    ("pieces", "status", "said"), [(30, b"200", b"unpack"), (100, b"413", b"larger than")]
+)
+def test_who_pushes_too_much_gets_to_read_why(tmp_path, pieces, status, said):
+    """Git reads the answer only after it has sent everything."""
+    with ServedHost(tmp_path / "repos", limits=HostLimits(push_bytes=1 << 20)) as host:
+        host.make()
+        line = b"0" * 40 + b" " + b"1" * 40 + b" refs/heads/main\0 report-status"
+        head = b"%04x%b0000" % (len(line) + 4, line)
+
+        def chunk(data: bytes) -> bytes:
+            return b"%x\r\n%b\r\n" % (len(data), data)
+
+        with socket.create_connection(("127.0.0.1", host.port), timeout=20) as client:
+            client.sendall(
+                b"POST /demo.git/git-receive-pack HTTP/1.1\r\nHost: h\r\n"
+                b"Content-Type: application/x-git-receive-pack-request\r\n"
+                b"Transfer-Encoding: chunked\r\n\r\n" + chunk(head + b"PACK")
+            )
+            for _ in range(pieces):
+                client.sendall(chunk(os.urandom(64 * 1024)))
+                time.sleep(0.01)
+            client.sendall(b"0\r\n\r\n")
+            answer = b""
+            while said not in answer and (data := client.recv(65536)):
+                answer += data
+        assert answer.startswith(b"HTTP/1.1 " + status) and said in answer, answer
+        assert b"unpack ok" not in answer
+        assert host.pushed == [] or host.pushed[0].done == ()
+
+
 def test_broken_objects_are_refused_and_odd_authors_are_not(one, tmp_path):
     work = checkout(tmp_path / "work")
     tree = git("rev-parse", "HEAD^{tree}", cwd=work)
