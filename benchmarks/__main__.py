@@ -10,6 +10,7 @@ import pkgutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import benchmarks
 
@@ -54,7 +55,7 @@ def main() -> int:
     return 0
 
 
-def _line(row: dict) -> str:
+def _line(row: dict[str, Any]) -> str:
     mark = {True: "met   ", False: "MISSED", None: "      "}[row["is_met"]]
     ratio = "" if row["ratio"] is None else f"  {row['ratio']:.2f} x {row['baseline']}"
     target = f"  (target {row['target']})" if row["target"] else ""

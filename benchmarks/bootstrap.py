@@ -11,7 +11,7 @@ import itertools
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tests.template.builders import lay_out
 STARTERS = ["minimal-local"]
 
 
-def by_hand(folder: Path, root: Path, url: str):
+def by_hand(folder: Path, root: Path, url: str) -> Callable[[], None]:
     """One round of making, pushing, fetching and hashing a repository."""
     files = workspace_files(STARTERS)
     counter = itertools.count()
@@ -89,4 +89,5 @@ def born(live: Live, name: str, calls: list[float]) -> dict[str, Any]:
     answer = live.call("POST", "/workspaces", json=body)
     calls.append(answer.elapsed.total_seconds())
     assert answer.status_code == 201, answer.text
-    return answer.json()
+    made: dict[str, Any] = answer.json()
+    return made

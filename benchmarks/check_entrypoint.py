@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks import Result
@@ -68,7 +69,7 @@ def importing(folder: Path) -> float:
 
 
 def modules(count: int) -> Memory:
-    files: dict = {
+    files: dict[str, str | bytes] = {
         "rollouts/demo/pyproject.toml": '[project]\nname = "demo"\n'
         'dependencies = ["osmosis-ai[server]"]\n',
         "rollouts/demo/main.py": _HEAD + "".join(f"import m{n}\n" for n in range(count)) + _REST,
@@ -135,7 +136,7 @@ def measure(*, quick: bool) -> Iterator[Result]:
     for count in (10, 100, 499):
         loaded = modules(count)
         runs = [
-            processor(lambda t=loaded: check_entrypoint(t, "demo", "main.py", options=patient))
+            processor(partial(check_entrypoint, loaded, "demo", "main.py", options=patient))
             for _ in range(3)
         ]
         per_module[count] = min(runs) / count

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -24,7 +25,9 @@ from benchmarks.serverprocess import server_process
 from tests.live import GOOD_MAIN, Checkout, Live, git, workspace_files
 
 
-def _deliver(client: httpx.Client, hook: dict, name: str, before: str, after: str) -> float:
+def _deliver(
+    client: httpx.Client, hook: dict[str, Any], name: str, before: str, after: str
+) -> float:
     body = json.dumps(
         {
             "ref": "refs/heads/main",
@@ -73,17 +76,20 @@ def _push_all(root: Path, names: list[str]) -> dict[str, tuple[str, str]]:
     return moved
 
 
-def _connect(live: Live, url: str, name: str) -> dict:
+def _connect(live: Live, url: str, name: str) -> dict[str, Any]:
     body = {
         "name": name,
         "identity": f"fleet--local/{name}",
         "provider": "github",
         "connect": {"clone_url": f"{url}/{name}.git"},
     }
-    return live.post("/workspaces", body, status=201)
+    made: dict[str, Any] = live.post("/workspaces", body, status=201)
+    return made
 
 
-def _until_all(live: Live, made: dict[str, dict], moved: dict[str, tuple[str, str]]) -> int:
+def _until_all(
+    live: Live, made: dict[str, dict[str, Any]], moved: dict[str, tuple[str, str]]
+) -> int:
     """Wait until every tip is published; how many are not after the time.
 
     One request at a time that sleeps in the server, not to be in the way.
@@ -130,7 +136,7 @@ def measure(quick: bool) -> Iterator[Result]:
                 )
             lost = _until_all(live, made, moved)
             ours = time.perf_counter() - begun
-            rss = live.running.rss_mb()
+            rss = live.rss_mb()
         mirrors = Path(scratch) / "mirrors"
         mirrors.mkdir()
         for name in names:

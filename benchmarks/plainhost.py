@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/hostile"))
 @contextmanager
 def plain_host(folder: Path) -> Iterator[tuple[Path, str, int]]:
     """The folder of its repositories, its URL and its port."""
-    from servers import GitProxy
+    from servers import GitProxy  # type: ignore[import-not-found]
 
     root = folder / "plain"
     root.mkdir()

@@ -13,8 +13,9 @@ import json
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -23,8 +24,10 @@ from benchmarks.plainhost import plain_host
 from benchmarks.serverprocess import server_process
 from tests.live import GOOD_MAIN, Checkout, Live, git, workspace_files
 
+Round = tuple[Callable[[], None], Callable[[], None]]  # what prepares, what is timed
 
-def by_hand(folder: Path, root: Path, url: str):
+
+def by_hand(folder: Path, root: Path, url: str) -> Round:
     """A checkout, and one round of push, fetch, archive and hash."""
     git(root, "init", "--bare", "--quiet", "--initial-branch=main", "hand.git")
     checkout = Checkout.new(folder / "hand", f"{url}/hand.git")
@@ -49,12 +52,12 @@ def by_hand(folder: Path, root: Path, url: str):
     return prepare, work
 
 
-def until_published(live: Live, workspace: dict, checkout: Checkout) -> None:
+def until_published(live: Live, workspace: dict[str, Any], checkout: Checkout) -> None:
     status = live.status(workspace, checkout.head())
     assert status["state"] == "published", status
 
 
-def embedded(live: Live):
+def embedded(live: Live) -> Round:
     workspace = live.create("bench-embedded")
     checkout = live.checkout(workspace)
     checkout.commit(workspace_files(demo=GOOD_MAIN))
@@ -72,7 +75,7 @@ def embedded(live: Live):
     return prepare, work
 
 
-def external(live: Live, root: Path, url: str):
+def external(live: Live, root: Path, url: str) -> Round:
     git(root, "init", "--bare", "--quiet", "--initial-branch=main", "team.git")
     checkout = Checkout.new(live.scratch / "external", f"{url}/team.git")
     checkout.commit(workspace_files(demo=GOOD_MAIN))

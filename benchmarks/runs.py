@@ -11,6 +11,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def _fill(database: Database, team: Team, upto: int) -> None:
             )
 
 
-def _measured(call: Callable[[], None]) -> list[float]:
+def _measured(call: Callable[[], object]) -> list[float]:
     for _ in range(5):
         call()
     return [seconds(call) for _ in range(TIMES)]
@@ -135,7 +136,7 @@ def _pages(live: Live, team: Team) -> Iterator[Result]:
         browser.sign_in(user["login_url"])
         for name, path in paths.items():
             assert browser.get(path).status_code == 200, name
-            took = _measured(lambda path=path: browser.get(path))
+            took = _measured(partial(browser.get, path))
             slow = percentile(took, 0.95) * 1000
             yield Result(
                 f"page {name}, 10000 runs, p95",

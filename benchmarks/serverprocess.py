@@ -18,11 +18,15 @@ from tests.live import QUIET, Live
 
 
 @dataclass
-class Elsewhere:
-    """What `Live` needs to know of a server in another process."""
+class Elsewhere(Live):
+    """A server in another process."""
 
-    url: str
-    pid: int
+    address: str = ""
+    pid: int = 0
+
+    @property
+    def url(self) -> str:
+        return self.address
 
     def rss_mb(self) -> float:
         """Resident memory of the server without its children."""
@@ -31,7 +35,7 @@ class Elsewhere:
 
 
 @contextmanager
-def server_process(folder: Path, **settings: Any) -> Iterator[Live]:
+def server_process(folder: Path, **settings: Any) -> Iterator[Elsewhere]:
     """Start `python -m benchmarks.serverprocess`, use it, stop it."""
     scratch = folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
@@ -47,8 +51,10 @@ def server_process(folder: Path, **settings: Any) -> Iterator[Live]:
     try:
         assert child.stdout is not None
         said = json.loads(child.stdout.readline())
-        running: Any = Elsewhere(said["url"], child.pid)
-        yield Live(running, said["token"], folder / "data", scratch)
+        nobody: Any = None  # the server is not of this process
+        yield Elsewhere(
+            nobody, said["token"], folder / "data", scratch, address=said["url"], pid=child.pid
+        )
     finally:
         child.send_signal(signal.SIGTERM)
         child.wait(timeout=30)

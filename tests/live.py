@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,7 +147,7 @@ class Checkout:
         git(path, "remote", "add", "origin", url)
         return cls(path, url)
 
-    def commit(self, files: dict[str, str | bytes | None], message: str = "Change") -> str:
+    def commit(self, files: Mapping[str, str | bytes | None], message: str = "Change") -> str:
         """Write (or remove) files and commit them; the new sha."""
         for name, content in files.items():
             target = self.path / name
