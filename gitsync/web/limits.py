@@ -24,6 +24,7 @@ _HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 
+_UNWRAPPED = "gitsync.send"
 _KEPT_NOWHERE = (b"cache-control", b"no-store")
 
 
@@ -141,8 +142,14 @@ class LastResort:
             )
 
 
+def unwrapped(scope: Scope) -> Send:
+    """The `send` of the server itself, for the later messages of a stream that goes to many."""
+    send: Send = scope[_UNWRAPPED]
+    return send
+
+
 class SecurityHeaders:
-    """Adds the headers every answer carries."""
+    """Adds the headers every answer carries; the outermost of ours."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -165,4 +172,7 @@ class SecurityHeaders:
                 }
             await send(message)
 
-        await self.app(scope, receive, with_headers if scope["type"] == "http" else send)
+        if scope["type"] == "http":
+            await self.app({**scope, _UNWRAPPED: send}, receive, with_headers)
+        else:
+            await self.app(scope, receive, send)

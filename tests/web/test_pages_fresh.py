@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ import httpx
 import pytest
 
 from gitsync.web.pages import fresh
+from gitsync.web.pages.feed import Sight
 from tests.live import GOOD_MAIN, Live, workspace_files
 from tests.web.browser import Browser
 from tests.web.test_pages import enter, pages_of
@@ -315,3 +317,46 @@ def test_many_pages_are_made_one_after_the_other(live, place, monkeypatch):
         for one in opened:
             one.__exit__(None, None, None)
     assert most == 1
+
+
+@pytest.mark.slow
+def test_a_page_that_reads_slowly_holds_nobody_up_and_misses_nothing(live):
+    workspace = live.create()
+    checkout = live.checkout(workspace)
+    names = [f"a-rollout-with-a-long-name-{number:03}" for number in range(60)]
+    sha = checkout.commit(workspace_files(**dict.fromkeys(names, GOOD_MAIN)))
+    checkout.push("-q", "origin", "main")
+    live.status(workspace, sha, wait=60)
+    path, after = f"/workspaces/{workspace['id']}", _newest(live)
+    feed = live.running._server.config.app.state.feed
+
+    def rename(number: int) -> None:
+        live.call("PATCH", path, json={"name": f"Name {number:03}"}).raise_for_status()
+
+    with enter(live) as chief, socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)  # so that little is buffered
+        slow.settimeout(20)
+        slow.connect(("127.0.0.1", int(live.url.rpartition(":")[2])))
+        cookie = "; ".join(f"{k}={v}" for k, v in chief.http.cookies.items())
+        query = f"workspace={workspace['id']}&after={after}&page={quote(path, safe='')}"
+        slow.sendall(f"GET /live?{query} HTTP/1.1\r\nHost: x\r\nCookie: {cookie}\r\n\r\n".encode())
+        with watching(chief, path, workspace=workspace["id"], after=after) as seen:
+            until(lambda: feed.held >= 2)
+            held, count = feed.held, 0
+            while feed.held == held:
+                assert count < 200, "the connection took everything"
+                rename(count)
+                until(lambda n=count: any(f"Name {n:03}" in text for text in pages_in(seen)))
+                count += 1
+            for number in range(count, count + 3):  # these are told to the other one meanwhile
+                rename(number)
+                until(lambda n=number: any(f"Name {n:03}" in text for text in pages_in(seen)))
+            events = [kind for kind, _ in seen].count("message")
+            got = b""
+            until(lambda: feed.held < held)
+            while f"Name {count + 2:03}".encode() not in got or got.count(b"\nid: ") < events:
+                got += slow.recv(1 << 20)
+    ids = [int(number) for number in re.findall(rb"^id: (\d+)$", got, re.MULTILINE)]
+    assert len(ids) == events and ids == sorted(set(ids))
+    assert feed.text(ids[-1], Sight(None)) == b""

@@ -14,7 +14,7 @@ from gitsync.errors import Forbidden, InvalidInput, NotFound
 from gitsync.instance import Instance
 from gitsync.model import Identity
 from gitsync.records import Role, Workspace
-from gitsync.store import Page, identities, people, turns, workspaces
+from gitsync.store import Page, events, identities, people, turns, workspaces
 from gitsync.sync import triggers
 from gitsync.web import shapes, wire
 from gitsync.web.answers import may
@@ -295,6 +295,7 @@ def change(body: ChangeBody, workspace: AdminOf, instance: InstanceDep) -> dict[
             workspaces.change_workspace(db, workspace.id, **values)
         if given.get("identity") is not None:
             warnings = connect.change_identity(db, instance, workspace, given["identity"])
+        events.add_event(db, "workspace.changed", {}, workspace_id=workspace.id, now=instance.now())
         turns.bump(db, workspace.id)
         found = workspaces.get_workspace(db, workspace.id)
         aliases = identities.aliases_of(db, found)

@@ -17,6 +17,7 @@ from gitsync.web.pages import (
     changing,
     data,
     deliveries,
+    feed,
     live,
     rollout,
     run_live,
@@ -49,7 +50,7 @@ _MODULES = (
 
 def install(app: FastAPI, instance: Instance) -> None:
     """All pages, and the one reader of events they share."""
-    app.state.feed = live.Feed(instance, app.state.waits)
+    app.state.feed = feed.Feed(instance, app.state.waits)
     pages = APIRouter()
     for module in _MODULES:
         pages.include_router(module.router)

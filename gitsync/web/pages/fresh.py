@@ -27,7 +27,6 @@ from gitsync.web.session import Session
 
 log = logging.getLogger(__name__)
 PAUSE_S = 0.2  # between two texts of one page
-GROUP, STEP_S = 2, 0.001  # viewers that go on at once, and the pause before the next ones
 KEPT, KEPT_S = 64, 5.0
 SECONDS = 20.0  # a page that takes longer is asked for by the browser instead
 
@@ -101,16 +100,19 @@ class Fresh:
     async def message(self, look: Look, *, since: float, shown: int) -> tuple[bytes, int]:
         """What to send to a page, and a number for it: nothing if it shows that already.
 
-        `since` is the time of the news in seconds of the event loop; `shown` the number of what
-        was sent before, 0 for nothing.
+        `shown` is the number of what was sent before, 0 for nothing.
         """
-        made = await self._newest(look, since)
+        made = await self.newest(look, since)
         if made is None:
             return LOOK, 0
         text = b"" if made.number == shown else made.message(look.viewer.csrf)
         return text, made.number
 
-    async def _newest(self, look: Look, since: float) -> Made | None:
+    async def newest(self, look: Look, since: float) -> Made | None:
+        """A page made after the news of this time, in seconds of the event loop.
+
+        None if it cannot be made, or is not for this viewer.
+        """
         loop, key = asyncio.get_running_loop(), look.key
         while True:
             made = self._made.get(key)
@@ -148,11 +150,9 @@ class Fresh:
                     del self._made[next(iter(self._made))]
         finally:
             waiting = self._waiting.pop(look.key)
-            for number, done in enumerate(waiting, 1):
+            for done in waiting:
                 if not done.done():  # or its viewer has left
                     done.set_result(None)
-                if number % GROUP == 0:
-                    await asyncio.sleep(STEP_S)
 
 
 async def _fetch(look: Look) -> str | None:
@@ -164,7 +164,7 @@ async def _fetch(look: Look) -> str | None:
     url = str(look.request.base_url).rstrip("/") + look.path
     try:
         async with (
-            httpx.AsyncClient(transport=inside, headers=headers) as client,
+            httpx.AsyncClient(transport=inside, headers=headers, trust_env=False) as client,
             asyncio.timeout(SECONDS),
         ):
             answer = await client.get(url)

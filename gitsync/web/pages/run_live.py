@@ -25,8 +25,9 @@ from gitsync.store import Connection, run_pages, runs
 from gitsync.web.api import runs as api
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import PageRoute, ReaderRoom
+from gitsync.web.pages.feed import ROUND_S, Feed, Sight
 from gitsync.web.pages.fresh import PageQuery
-from gitsync.web.pages.live import ROUND_S, Feed, Sight, Watch
+from gitsync.web.pages.live import Watch
 
 log = logging.getLogger(__name__)
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
