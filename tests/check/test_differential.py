@@ -406,7 +406,7 @@ def test_fuzzed_bytes_neither_crash_nor_hang():
 
 @pytest.mark.slow
 def test_many_more_of_everything(tmp_path):
-    compare_configs(10_000, 2, tmp_path)
-    compare_data(10_000, 2, tmp_path)
-    compare_skills(2_000, 2, tmp_path)
-    run_fuzz(20_000, 11)
+    compare_configs(4_000, 2, tmp_path)
+    compare_data(4_000, 2, tmp_path)
+    compare_skills(1_000, 2, tmp_path)
+    run_fuzz(8_000, 11)
