@@ -10,65 +10,19 @@ import __future__
 import ast
 
 from gitsync.check.python import pattern_rules
+from gitsync.check.python.nesting import OPENING, Scope, children, function_kind
 from gitsync.check.python.scopes import owned
 
 Mistake = tuple[int, int, str]
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FEATURES = frozenset(__future__.all_feature_names)
 _BLOCK_LIMIT = 20
-
-
-class _Scope:
-    """Where a node stands: the nearest function-like or class scope and the blocks inside it."""
-
-    __slots__ = (
-        "blocks",
-        "is_iterable",
-        "iterated",
-        "kind",
-        "loop",
-        "node",
-        "parent",
-        "star_except",
-    )
-
-    def __init__(
-        self,
-        kind: str,
-        parent: _Scope | None,
-        *,
-        loop: bool = False,
-        blocks: int = 0,
-        star_except: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.parent = parent
-        self.loop = loop
-        self.blocks = blocks
-        self.star_except = star_except
-        self.node: ast.AST | None = None  # of a function
-        self.iterated: frozenset[str] = frozenset()  # the targets of a comprehension
-        self.is_iterable = False  # inside what a comprehension iterates over
-
-    def inside(self, *, loop: bool | None = None, star: bool | None = None, add: int = 0) -> _Scope:
-        new = _Scope(
-            self.kind,
-            self.parent,
-            loop=self.loop if loop is None else loop,
-            blocks=self.blocks + add,
-            star_except=self.star_except if star is None else star,
-        )
-        new.node = self.node
-        return new
 
 
 def first_mistake(tree: ast.Module, minor: int) -> Mistake | None:
     """The first mistake by position, or None."""
     found: list[Mistake] = []
-    stack: list[tuple[ast.AST, _Scope]] = [(tree, _Scope("module", None))]
+    stack: list[tuple[ast.AST, Scope]] = [(tree, Scope("module", None))]
     _future_imports(tree, found)
     scopes: list[ast.AST] = []
     declares = yields = False
@@ -83,11 +37,11 @@ def first_mistake(tree: ast.Module, minor: int) -> Mistake | None:
                 declares = True
             elif kind is ast.Yield:
                 yields = True
-        if kind in _OPENING:
-            children = _children(node, scope)
-            if scope.blocks <= _BLOCK_LIMIT and any(s.blocks > _BLOCK_LIMIT for _, s in children):
+        if kind in OPENING:
+            parts = children(node, scope)
+            if scope.blocks <= _BLOCK_LIMIT and any(s.blocks > _BLOCK_LIMIT for _, s in parts):
                 _add(found, node, "too many statically nested blocks")
-            stack.extend(children)
+            stack.extend(parts)
             continue
         for value in node.__dict__.values():
             if type(value) is list:
@@ -122,63 +76,7 @@ def _add(found: list[Mistake], node: ast.AST, reason: str) -> None:
     found.append((getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, reason))
 
 
-def _children(node: ast.AST, scope: _Scope) -> list[tuple[ast.AST, _Scope]]:
-    kind = type(node)
-    if isinstance(node, _FUNCTIONS):
-        name = {"FunctionDef": "def", "AsyncFunctionDef": "async", "Lambda": "lambda"}[
-            kind.__name__
-        ]
-        inner = _Scope(name, scope)
-        inner.node = node
-        body = node.body if isinstance(node.body, list) else [node.body]
-        inside = {id(n) for n in body}
-        return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
-    if isinstance(node, ast.ClassDef):
-        inner = _Scope("class", scope)
-        inside = {id(n) for n in node.body}
-        return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
-    if isinstance(node, _LOOPS):
-        inner = scope.inside(loop=True, star=False, add=1)
-        inside = {id(n) for n in node.body}
-        return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
-    if isinstance(node, ast.With | ast.AsyncWith):
-        inner = scope.inside(add=len(node.items))
-        inside = {id(n) for n in node.body}
-        return [(c, inner if id(c) in inside else scope) for c in ast.iter_child_nodes(node)]
-    if isinstance(node, ast.Try | ast.TryStar):
-        inner = scope.inside(add=bool(node.handlers) + bool(node.finalbody))
-        star = (
-            scope.inside(star=True, loop=False, add=1) if isinstance(node, ast.TryStar) else inner
-        )
-        handlers = {id(n) for n in node.handlers}
-        return [(c, star if id(c) in handlers else inner) for c in ast.iter_child_nodes(node)]
-    if isinstance(node, _COMPREHENSIONS):
-        if isinstance(node, ast.GeneratorExp):
-            inner = _Scope("generator", scope)
-        else:
-            inner = _Scope("comprehension", scope)
-        targets = [part.target for part in node.generators]
-        inner.iterated = frozenset(
-            n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)
-        )
-        outer, later = scope.inside(), _Scope(inner.kind, scope)
-        outer.iterated = scope.iterated
-        outer.is_iterable = later.is_iterable = True
-        first = node.generators[0].iter
-        out: list[tuple[ast.AST, _Scope]] = [(first, outer)]
-        for part in ast.iter_child_nodes(node):
-            if isinstance(part, ast.comprehension):
-                out.append((part.target, inner))
-                out.extend((n, inner) for n in part.ifs)
-                if part.iter is not first:
-                    out.append((part.iter, later))
-            else:
-                out.append((part, inner))
-        return out
-    return [(c, scope) for c in ast.iter_child_nodes(node)]
-
-
-def _check(node: ast.AST, scope: _Scope, found: list[Mistake], minor: int) -> None:
+def _check(node: ast.AST, scope: Scope, found: list[Mistake], minor: int) -> None:
     rule = _RULES.get(type(node))
     if rule is not None:
         rule(node, scope, found)
@@ -186,22 +84,14 @@ def _check(node: ast.AST, scope: _Scope, found: list[Mistake], minor: int) -> No
         _add(found, node, "type parameter defaults need Python 3.13")
 
 
-def _function_kind(scope: _Scope) -> str:
-    """The kind of the scope, looking through comprehensions."""
-    at: _Scope = scope
-    while at.kind in ("comprehension", "generator") and at.parent is not None:
-        at = at.parent
-    return at.kind
-
-
-def _return(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _return(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if scope.kind not in ("def", "async"):
         _add(found, node, "'return' outside function")
     elif scope.star_except:
         _add(found, node, "'break', 'continue' and 'return' cannot appear in an except* block")
 
 
-def _loop_jump(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _loop_jump(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     word = "break" if isinstance(node, ast.Break) else "continue"
     if scope.star_except and not scope.loop:
         _add(found, node, "'break', 'continue' and 'return' cannot appear in an except* block")
@@ -209,7 +99,7 @@ def _loop_jump(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
         _add(found, node, f"'{word}' outside loop")
 
 
-def _yield(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _yield(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if scope.kind in ("comprehension", "generator"):
         _add(found, node, "'yield' inside a comprehension")
     elif scope.kind not in ("def", "async", "lambda"):
@@ -218,28 +108,28 @@ def _yield(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
         _add(found, node, "'yield from' inside async function")
 
 
-def _await(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _await(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if scope.kind == "generator":
         return  # an asynchronous generator expression may stand anywhere
-    kind = _function_kind(scope)
+    kind = function_kind(scope)
     if kind != "async":
         where = "function" if kind in ("module", "class") else "async function"
         _add(found, node, f"'await' outside {where}")
 
 
-def _async_block(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _async_block(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if scope.kind != "async":
         word = "async for" if isinstance(node, ast.AsyncFor) else "async with"
         _add(found, node, f"'{word}' outside async function")
 
 
-def _async_comprehension(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _async_comprehension(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     generators = getattr(node, "generators", [])
-    if any(g.is_async for g in generators) and _function_kind(scope) != "async":
+    if any(g.is_async for g in generators) and function_kind(scope) != "async":
         _add(found, node, "asynchronous comprehension outside of an asynchronous function")
 
 
-def _import_from(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _import_from(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if not isinstance(node, ast.ImportFrom):
         return
     for alias in node.names:
@@ -247,7 +137,7 @@ def _import_from(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
             _add(found, alias, "import * only allowed at module level")
 
 
-def _function(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _function(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         return
     args = node.args
@@ -264,7 +154,7 @@ def _function(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
     _type_parameters(node, scope, found)
 
 
-def _type_parameters(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _type_parameters(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     seen: set[str] = set()
     for parameter in getattr(node, "type_params", ()):
         if parameter.name in seen:
@@ -272,7 +162,7 @@ def _type_parameters(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None
         seen.add(parameter.name)
 
 
-def _keywords(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _keywords(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     """A call or a class statement that gives a keyword twice."""
     seen: set[str] = set()
     for keyword in getattr(node, "keywords", ()):
@@ -282,7 +172,7 @@ def _keywords(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
     _type_parameters(node, scope, found)
 
 
-def _nonlocal(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _nonlocal(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     """A `nonlocal` name must be bound in a function around this one."""
     for name in getattr(node, "names", ()):
         at = scope.parent
@@ -354,19 +244,19 @@ def _async_generator_return(node: ast.AsyncFunctionDef, found: list[Mistake]) ->
                 _add(found, item, "'return' with value in async generator")
 
 
-def _name(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _name(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if isinstance(node, ast.Name) and node.id == "__debug__" and not isinstance(node.ctx, ast.Load):
         _add(found, node, "cannot assign to __debug__")
 
 
-def _try(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _try(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     handlers = getattr(node, "handlers", [])
     for handler in handlers[:-1]:
         if handler.type is None:
             _add(found, handler, "default 'except:' must be last")
 
 
-def _walrus(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _walrus(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if not isinstance(node, ast.NamedExpr) or not isinstance(node.target, ast.Name):
         return
     name = node.target.id
@@ -386,7 +276,7 @@ def _walrus(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
         _add(found, node, reason)
 
 
-def _targets(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _targets(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Store):
         if sum(isinstance(e, ast.Starred) for e in node.elts) > 1:
             _add(found, node, "multiple starred expressions in assignment")
@@ -400,7 +290,7 @@ def _targets(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
         _add(found, node.value, "can't use starred expression here")
 
 
-def _match(node: ast.AST, scope: _Scope, found: list[Mistake]) -> None:
+def _match(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if not isinstance(node, ast.Match):
         return
     for case in node.cases[:-1]:
@@ -456,18 +346,6 @@ _RULES = {
     ast.TypeAlias: _type_parameters,
     ast.Nonlocal: _nonlocal,
 }
-_OPENING = frozenset(
-    {
-        *_FUNCTIONS,
-        *_LOOPS,
-        *_COMPREHENSIONS,
-        ast.ClassDef,
-        ast.With,
-        ast.AsyncWith,
-        ast.Try,
-        ast.TryStar,
-    }
-)
 _INTERESTING = frozenset(
     {*_RULES, *_SCOPED, ast.Global, ast.Nonlocal, ast.TypeVar, ast.ParamSpec, ast.TypeVarTuple}
 )
