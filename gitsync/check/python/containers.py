@@ -1,4 +1,4 @@
-"""Lists, tuples, sets, dicts and strings: items, membership and their methods."""
+"""Lists, tuples, sets, dicts and strings: items, membership and equality."""
 
 from __future__ import annotations
 
@@ -388,23 +388,6 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     if True in answers:
         return True
     return None if None in answers or rest is not None else False
-
-
-def tuple_method(
-    m: Machine, frame: Frame, owner: TupleValue, name: str, args: list[Value], node: ast.AST
-) -> Value:
-    """`index` and `count` of a tuple, where it is certain which items are equal."""
-    answers: list[bool | None] = [None]
-    if args:
-        answers = [equal(m, item, args[0]) for item in owner.items]
-    if name == "count" and None not in answers:
-        return Const(answers.count(True))
-    if name == "index" and len(args) == 1:
-        if True in answers and None not in answers[: answers.index(True)]:
-            return Const(answers.index(True))
-        if not any(answer is None for answer in answers):
-            raise m.error(frame, node, "ValueError", "the tuple has no such item")
-    return Opaque("int()")
 
 
 # -- items -----------------------------------------------------------------------------------

@@ -1,24 +1,21 @@
-"""Methods of built-in values: strings, lists, dicts, sets, paths, classes."""
+"""Calls of built-in methods: those of texts and paths here, of other values where they belong."""
 
 from __future__ import annotations
 
 import ast
 import posixpath
-from typing import cast
 
 from gitsync.check.python import (
     backed,
     calls,
     class_methods,
     comparing,
+    container_methods,
     containers,
     definitions,
-    expressions,
     generators,
-    iterables,
     named_tuples,
     reading,
-    subscripts,
 )
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
@@ -37,7 +34,7 @@ from gitsync.check.python.values import (
     TupleValue,
     Value,
 )
-from gitsync.check.python.worlds import SYS_PATH, Frame
+from gitsync.check.python.worlds import Frame
 
 _TEXT = frozenset(
     [
@@ -101,11 +98,11 @@ def call_method(
     if isinstance(owner, PathValue):
         return _path_method(m, frame, owner, name, args, node)
     if isinstance(owner, Names):
-        return _names_method(m, frame, owner, name, args, keywords, node)
+        return container_methods.names_method(m, frame, owner, name, args, keywords, node)
     if isinstance(owner, Super):
         return class_methods.super_method(m, frame, owner, name, args, keywords, node, unknown)
     if isinstance(owner, TupleValue):
-        return containers.tuple_method(m, frame, owner, name, args, node)
+        return container_methods.tuple_method(m, frame, owner, name, args, node)
     if isinstance(owner, Coroutine | Lazy):
         return generators.method(m, frame, owner, name, args, node)
     if isinstance(owner, Managed) and name in ("__enter__", "__aenter__"):
@@ -113,9 +110,9 @@ def call_method(
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, ListObj):
-            return _list_method(m, frame, owner, obj, name, args, keywords, node)
+            return container_methods.list_method(m, frame, owner, obj, name, args, keywords, node)
         if isinstance(obj, DictObj):
-            return _dict_method(m, frame, owner, obj, name, args, keywords, node)
+            return container_methods.dict_method(m, frame, owner, obj, name, args, keywords, node)
         if isinstance(obj, ClassObj):
             return class_methods.class_method(m, frame, owner, obj, name, args, keywords, node)
         if isinstance(obj, InstanceObj) and name == "__setattr__" and len(args) == 2:
@@ -206,262 +203,3 @@ def _path_method(
     reading.notice_method(m, frame, owner, name, args, node)
     m.may_raise(m.place(frame, node))
     return Opaque(f"pathlib.Path().{name}()")
-
-
-def _names_method(
-    m: Machine,
-    frame: Frame,
-    owner: Names,
-    name: str,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-) -> Value:
-    space = m.space(owner.oid)
-    key = args[0] if args else NONE
-    if name in ("get", "pop", "setdefault", "__getitem__"):
-        default = args[1] if len(args) > 1 else NONE
-        if isinstance(key, Const):
-            found = m.read(owner.oid, key.value) if isinstance(key.value, str) else None
-            if space.taint is not None:
-                return space.taint
-            if found is None:
-                if name == "setdefault":
-                    subscripts.set_name(m, frame, owner, key, default, node)
-                if name == "__getitem__" or (name == "pop" and len(args) < 2):
-                    raise m.error(frame, node, "KeyError", "there is no such name")
-                return default
-            if name == "pop":
-                subscripts.remove_item(m, frame, owner, key, node)
-            return found
-        if name != "get":
-            m.taint(owner.oid, m.unknown(frame, node, "a name that is not known is changed"))
-        values = list(containers.visible(m.settle(owner.oid)).values())
-        return subscripts.pick_any(m, frame, values, node)
-    if name in ("update", "__ior__"):
-        for arg in args:
-            new = DictObj({})
-            containers.absorb(m, new, arg)
-            if not isinstance(arg, Ref | Names) or new.rest is not None:
-                m.taint(owner.oid, m.unknown(frame, node, "names that are not known are bound"))
-            for k, v in new.items.items():
-                subscripts.set_name(m, frame, owner, k, v, node)
-        for word, value in keywords.items():
-            m.store(owner.oid, word, value)
-        return NONE
-    if name in ("__setitem__",) and len(args) == 2:
-        subscripts.set_name(m, frame, owner, args[0], args[1], node)
-        return NONE
-    if name == "__delitem__" and args:
-        subscripts.remove_item(m, frame, owner, args[0], node)
-        return NONE
-    if name in ("items", "values", "keys", "copy"):
-        space = m.settle(owner.oid)
-        shown: dict[Value, Value] = {Const(k): v for k, v in containers.visible(space).items()}
-        if name == "copy":
-            return m.new(DictObj(shown, space.taint))
-        return _view(m, shown, space.taint, name)
-    if name == "clear":
-        m.taint(owner.oid, m.unknown(frame, node, "all names are deleted"))
-        return NONE
-    return Opaque()
-
-
-def _view(m: Machine, items: dict[Value, Value], rest: Value | None, name: str) -> Value:
-    if name == "keys":
-        return m.list_of(list(items), "list", None if rest is None else Opaque())
-    if name == "values":
-        return m.list_of([m.concrete(v) for v in items.values()], "list", rest)
-    pairs: list[Value] = [TupleValue((k, m.concrete(v))) for k, v in items.items()]
-    return m.list_of(pairs, "list", None if rest is None else TupleValue((Opaque(), rest)))
-
-
-def _found_at(
-    m: Machine, frame: Frame, items: list[Value], name: str, wanted: Value, node: ast.AST
-) -> Value:
-    """`index` and `count` of a list or tuple."""
-    hits = 0
-    for at, item in enumerate(items):
-        same = containers.equal(m, item, wanted)
-        if same is None:
-            return Opaque("int()")
-        if same and name == "index":
-            return Const(at)
-        hits += same
-    if name == "index":
-        raise m.error(frame, node, "ValueError", "there is no such item")
-    return Const(hits)
-
-
-def _list_method(
-    m: Machine,
-    frame: Frame,
-    owner: Ref,
-    obj: ListObj,
-    name: str,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-) -> Value:
-    if name in ("copy", "__iter__", "__enter__"):
-        kind = "iterator" if name == "__iter__" else obj.kind
-        return m.list_of(list(obj.items), kind, obj.rest)
-    if name in ("index", "count") and obj.rest is None and len(args) == 1:
-        return _found_at(m, frame, obj.items, name, args[0], node)
-    if name in ("index", "count", "__len__", "__contains__", "isdisjoint", "issubset"):
-        return Opaque("int()")
-    if name in ("union", "difference", "intersection") and obj.rest is None:
-        out = list(obj.items)
-        for arg in args:
-            items, rest = expressions.items_of(m, frame, arg, node)
-            if rest is not None:
-                known = [*out, *items, rest]
-                return m.list_of([], "set", containers.blurred(m, frame, known, node))
-            if name == "union":
-                out += items
-            else:
-                out = [i for i in out if (i in items) is (name == "intersection")]
-        return containers.new_set(m, out, None)
-    changed = cast(ListObj, m.state.change(owner.oid))
-    if owner.oid == SYS_PATH and name in ("insert", "append"):
-        value = args[-1] if args else NONE
-        at = args[0].value if name == "insert" and isinstance(args[0], Const) else None
-        if name == "append":
-            changed.items.append(value)
-        else:
-            changed.items.insert(at if isinstance(at, int) else 0, value)
-        return NONE
-    if name in ("append", "add", "appendleft"):
-        value = args[0] if args else NONE
-        if changed.kind in ("set", "frozenset") and value in changed.items:
-            return NONE
-        if name == "appendleft":
-            changed.items.insert(0, value)
-        else:
-            changed.items.append(value)
-        return NONE
-    if name in ("extend", "update"):
-        for arg in args:
-            items, rest = expressions.items_of(m, frame, arg, node)
-            target = cast(ListObj, m.state.change(owner.oid))
-            if len(target.items) + len(items) > containers.MAX_ITEMS:
-                rest = containers.too_many(m, [*target.items[:9], *items[:9]])
-                target.items, items = [], []
-            for item in items:
-                if target.kind != "set" or item not in target.items:
-                    target.items.append(item)
-            if rest is not None:
-                known = [*([target.rest] if target.rest else []), rest]
-                target.rest = containers.blurred(m, frame, known, node)
-        return NONE
-    if name == "insert" and len(args) == 2 and isinstance(args[0], Const) and obj.rest is None:
-        changed.items.insert(args[0].value, args[1])
-        return NONE
-    if name in ("pop", "popleft") and obj.rest is None:
-        if not changed.items:
-            raise m.error(frame, node, "IndexError", "the list is empty")
-        if obj.kind == "set":
-            known = list(changed.items)
-            changed.items = []
-            changed.rest = containers.blurred(m, frame, known, node) if len(known) > 1 else None
-            return known[0] if len(known) == 1 else changed.rest or NONE
-        at = (
-            0
-            if name == "popleft"
-            else (
-                args[0].value if args and isinstance(args[0], Const) else -1 if not args else None
-            )
-        )
-        if isinstance(at, int) and -len(changed.items) <= at < len(changed.items):
-            return m.concrete(changed.items.pop(at))
-        if isinstance(at, int):
-            raise m.error(frame, node, "IndexError", "the index is out of range")
-    if name in ("remove", "discard") and obj.rest is None and args:
-        if args[0] in changed.items and containers.hashable(m, args[0]):
-            changed.items.remove(args[0])
-            return NONE
-        if containers.contains(m, owner, args[0]) is False:
-            if name == "remove":
-                raise m.error(frame, node, "ValueError", "the list has no such item")
-            return NONE
-    if name == "clear":
-        changed.items = []
-        changed.rest = None
-        return NONE
-    if name == "reverse" and obj.rest is None:
-        changed.items.reverse()
-        return NONE
-    if name == "sort" and obj.rest is None:
-        made = m.obj(cast(Ref, iterables.ordered(m, frame, list(obj.items), keywords, node)))
-        changed = cast(ListObj, m.state.change(owner.oid))
-        changed.items, changed.rest = list(made.items), made.rest  # type: ignore[attr-defined]
-        return NONE
-    known = [*changed.items, *args, *([changed.rest] if changed.rest is not None else [])]
-    changed.rest = containers.blurred(m, frame, known, node)
-    changed.items = []
-    return changed.rest if name in ("pop", "popleft") else NONE
-
-
-def _dict_method(
-    m: Machine,
-    frame: Frame,
-    owner: Ref,
-    obj: DictObj,
-    name: str,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-) -> Value:
-    key = args[0] if args else NONE
-    default = args[1] if len(args) > 1 else NONE
-    if name in ("get", "pop", "setdefault"):
-        key = containers.as_key(m, frame, key, node)
-        if containers.hashable(m, key):
-            key = containers.same_key(obj.items, key)
-            found = obj.items.get(key)
-            if found is None and obj.rest is None:
-                if name == "setdefault":
-                    subscripts.set_item(m, frame, owner, key, default, node)
-                if name == "pop" and len(args) < 2:
-                    raise m.error(frame, node, "KeyError", "the dictionary has no such key")
-                return default
-            values = [v for v in (found, obj.rest) if v is not None]
-            if found is None:
-                values.append(default)
-            value = subscripts.pick_any(m, frame, [m.concrete(v) for v in values], node)
-            if name == "pop" and found is not None:
-                subscripts.remove_item(m, frame, owner, key, node)
-            if name == "setdefault" and found is None:
-                subscripts.set_item(m, frame, owner, key, value, node)
-            return value
-        values = [m.concrete(v) for v in obj.items.values()]
-        values += [*([obj.rest] if obj.rest is not None else []), default]
-        if name != "get":
-            subscripts.remove_item(m, frame, owner, key, node)
-        return subscripts.pick_any(m, frame, values, node)
-    if name in ("items", "values", "keys"):
-        return _view(m, obj.items, obj.rest, name)
-    if name == "copy":
-        return m.new(obj.copy())
-    changed = cast(DictObj, m.state.change(owner.oid))
-    if name == "update":
-        for arg in args:
-            if isinstance(arg, Ref) and isinstance(m.obj(arg), ListObj):
-                items, rest = expressions.items_of(m, frame, arg, node)
-                for pair in items:
-                    if isinstance(pair, TupleValue) and len(pair.items) == 2:
-                        containers.put(m, frame, changed, pair.items[0], pair.items[1], node)
-                changed.rest = rest or changed.rest
-            else:
-                containers.absorb(m, changed, arg)
-        for word, value in keywords.items():
-            changed.items[Const(word)] = value
-        return NONE
-    if name == "clear":
-        changed.items = {}
-        changed.rest = None
-        return NONE
-    if name == "popitem" and obj.rest is None and obj.items:
-        last = list(changed.items)[-1]
-        return TupleValue((last, changed.items.pop(last)))
-    return Opaque()
