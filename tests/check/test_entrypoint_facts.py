@@ -73,11 +73,13 @@ def test_rules_are_found_under_the_names_that_imports_give() -> None:
         iterables,
         library,
         standard,
+        standard_types,
     )
 
     known = facts()
     rules = {
         *standard.RULES,
+        *standard_types.RULES,
         *iterables.RULES,
         *builtin_functions.RULES,
         *dynamic.FRAME_CALLS,

@@ -12,7 +12,6 @@ from gitsync.check.python import (
     containers,
     expressions,
     reach,
-    standard,
     storing,
 )
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj, ModuleObj, Namespace
@@ -142,6 +141,15 @@ def _import_module(
     return m.importer.load_here(frame, text, node)
 
 
+def _reload(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = args[0] if args else NONE
+    if isinstance(value, Ref) and isinstance(m.obj(value), ModuleObj):
+        m.taint(value.oid, m.unknown(frame, node, "a module is loaded again"))
+    return value
+
+
 def _getattr(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -255,7 +263,7 @@ FRAME_CALLS: dict[str, Rule] = {
     "builtins.__import__": _import_function,
     "importlib.import_module": _import_module,
     "_frozen_importlib.__import__": _import_function,
-    "importlib.reload": standard._reload,
+    "importlib.reload": _reload,
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "builtins.type.__setattr__": _setattr,

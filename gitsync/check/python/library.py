@@ -21,6 +21,7 @@ from gitsync.check.python import (
     reach,
     reading,
     standard,
+    standard_types,
 )
 from gitsync.check.python.facts import CREATE_SERVER, REQUIRED_ARGUMENTS
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj, ModuleObj
@@ -174,6 +175,7 @@ _TABLES = (
     callables.RULES,
     iterables.RULES,
     standard.RULES,
+    standard_types.RULES,
     numbers.RULES,
     iterator_tools.RULES,
     import_tools.RULES,

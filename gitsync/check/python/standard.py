@@ -12,29 +12,23 @@ from gitsync.check.python import (
     containers,
     dataclassing,
     expressions,
-    generics,
-    instances,
     invoking,
-    lineage,
     named_tuples,
     reach,
     subscripts,
     wrapping,
 )
-from gitsync.check.python.facts import BASES
 from gitsync.check.python.heap import (
     ClassObj,
     DictObj,
     FunctionObj,
     InstanceObj,
     ListObj,
-    ModuleObj,
 )
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     NONE,
     TRUE,
-    Bound,
     Const,
     Coroutine,
     Decorator,
@@ -127,125 +121,12 @@ def apply_decorator(
     return value
 
 
-def _namespace(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    made = InstanceObj(Ext("types.SimpleNamespace", "c"))
-    made.values = dict(keywords)
-    return m.new(made)
-
-
 def _nullcontext(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     """A manager that gives what it was made with."""
     value = args[0] if args else keywords.get("enter_result", NONE)
     return m.list_of([value], "manager")
-
-
-def _new_class(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    """`types.new_class(name, bases, kwds, exec_body)`."""
-    name = args[0] if args else keywords.get("name", NONE)
-    bases = args[1] if len(args) > 1 else keywords.get("bases", TupleValue(()))
-    space: Value = m.new(DictObj({}))
-    body = args[3] if len(args) > 3 else keywords.get("exec_body")
-    if body is not None and body != NONE:
-        calls.call(m, frame, body, [space], {}, node)
-    words: dict[str, Value] = {}
-    kwds = args[2] if len(args) > 2 else keywords.get("kwds")
-    if kwds is not None and kwds != NONE:
-        calls.spread(m, frame, kwds, words, node)
-    return instances.class_from_parts(m, frame, [name, bases, space], words, node)
-
-
-def _cast(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    return args[1] if len(args) > 1 else NONE
-
-
-def _unique(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    """`@enum.unique` refuses two members of one value."""
-    value = args[0] if args else NONE
-    obj = m.obj(value) if isinstance(value, Ref) else None
-    if isinstance(obj, ClassObj) and not classes.is_enum(obj):
-        raise m.error(frame, node, "AttributeError", f"{obj.name} is no enum")
-    if isinstance(obj, ClassObj):
-        seen: list[Value] = []
-        for member in obj.values.values():
-            made = m.obj(member) if isinstance(member, Ref) else None
-            if isinstance(made, InstanceObj) and made.cls == value:
-                held = made.values.get("_value_")
-                if isinstance(held, Const) and held in seen:
-                    raise m.error(frame, node, "ValueError", f"{obj.name} has a value twice")
-                seen += [held] if isinstance(held, Const) else []
-    return value
-
-
-def _runtime_checkable(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    value = args[0] if args else NONE
-    obj = m.obj(value) if isinstance(value, Ref) else None
-    if isinstance(obj, ClassObj) and Ext("typing.Protocol") not in obj.bases:
-        reason = f"@runtime_checkable is for protocols, which {obj.name} is not"
-        raise m.error(frame, node, "TypeError", reason)
-    return value
-
-
-def _overload(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    """What stands for every overload: a plain function that refuses to be called."""
-    return Ext("typing._overload_dummy", "f")
-
-
-def _new_type(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    """No class: an object that gives back whatever it is called with."""
-    return Decorator("new-type")
-
-
-def _method_type(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    if len(args) != 2 or args[1] == NONE:
-        raise m.error(frame, node, "TypeError", "a method needs a function and an object")
-    return Bound(args[0], args[1])
-
-
-def _resolve_bases(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    items, rest = expressions.items_of(m, frame, args[0] if args else NONE, node)
-    if rest is not None:
-        return m.unknown(frame, node, "the bases are not known")
-    return TupleValue(tuple(lineage.resolve_bases(m, frame, items, node)))
-
-
-def _component_init(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    """`AgentWorkflow.__init__(self, config)`."""
-    if not args or isinstance(args[0], Const):
-        raise m.error(frame, node, "TypeError", "the constructor of the base is not given self")
-    if isinstance(args[0], Ref) and isinstance(m.obj(args[0]), InstanceObj):
-        instances.initialise_component(m, frame, args[0], args[1:], keywords, node)
-    return NONE
-
-
-def _type_variable(path: str) -> Rule:
-    def make(
-        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-    ) -> Value:
-        return generics.make(m, path, *args)
-
-    return make
 
 
 def _copy(
@@ -304,15 +185,6 @@ def _future(
     return Opaque("asyncio.Future()")
 
 
-def _reload(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    value = args[0] if args else NONE
-    if isinstance(value, Ref) and isinstance(m.obj(value), ModuleObj):
-        m.taint(value.oid, m.unknown(frame, node, "a module is loaded again"))
-    return value
-
-
 def _itemgetter(kind: str) -> Rule:
     def make(
         m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
@@ -361,68 +233,17 @@ def _call_method(
     return calls.call(m, frame, method, list(cast(TupleValue, given).items), keywords, node)
 
 
-def _object(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    return m.new(InstanceObj(Ext("builtins.object", "c")))
-
-
-def _type_new(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    """`type.__new__(meta, name, bases, namespace)` or `ABCMeta.__new__`."""
-    from gitsync.check.python.class_methods import new_class
-
-    if len(args) == 4:
-        return new_class(m, frame, args, keywords, node)
-    return Opaque()
-
-
-def _object_new(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    cls = args[0] if args else NONE
-    if isinstance(cls, Ref) and isinstance(m.obj(cls), ClassObj):
-        return m.new(InstanceObj(cls))
-    return Opaque()
-
-
-def _update_abstract(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    value = args[0] if args else NONE
-    if isinstance(value, Ref) and isinstance(m.obj(value), ClassObj):
-        changed = cast(ClassObj, m.state.change(value.oid))
-        changed.abstract = classes.abstract_names(m, value)
-    return value
-
-
-def _module_type(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    name = args[0].value if args and isinstance(args[0], Const) else "?"
-    made = ModuleObj(str(name), str(name), None, None)
-    made.values["__name__"] = Const(str(name))
-    return m.new(made)
-
-
 RULES: dict[str, Rule] = {
-    "builtins.object": _object,
-    "builtins.object.__new__": _object_new,
-    "builtins.type.__new__": _type_new,
-    "abc.ABCMeta.__new__": _type_new,
     "builtins.staticmethod": wrapping.wrapper("staticmethod"),
     "builtins.classmethod": wrapping.wrapper("classmethod"),
     "builtins.property": wrapping.make_property,
     "functools.cached_property": wrapping.wrapper("cached_property"),
     "types.DynamicClassAttribute": wrapping.make_property,
-    "enum.unique": _unique,
     "enum.property": wrapping.make_property,
     "abc.abstractmethod": wrapping.abstractmethod,
     "abc.abstractproperty": wrapping.abstract_wrapper("property"),
     "abc.abstractclassmethod": wrapping.abstract_wrapper("classmethod"),
     "abc.abstractstaticmethod": wrapping.abstract_wrapper("staticmethod"),
-    "abc.update_abstractmethods": _update_abstract,
     "functools.partial": _partial,
     "functools.partialmethod": _partialmethod,
     "functools.wraps": _decorator("wraps", first="wrapped"),
@@ -438,19 +259,8 @@ RULES: dict[str, Rule] = {
     "dataclasses.field": dataclassing.field,
     "dataclasses.replace": dataclassing.replace,
     "collections.namedtuple": named_tuples.make,
-    "builtins.method": _method_type,
-    **{f"{base}.__init__": _component_init for base in BASES.values()},
-    "types.resolve_bases": _resolve_bases,
     "dataclasses.make_dataclass": dataclassing.make,
-    "types.SimpleNamespace": _namespace,
-    "types.new_class": _new_class,
-    "builtins.module": _module_type,
-    "typing.cast": _cast,
-    "typing.overload": _overload,
-    "typing.runtime_checkable": _runtime_checkable,
     "typing.assert_type": _copy,
-    "typing.NewType": _new_type,
-    **{path: _type_variable(path) for path in generics.KINDS},
     "copy.copy": _copy,
     "copy.deepcopy": _copy,
     "asyncio.run": _run_async,
