@@ -1,20 +1,13 @@
-"""Reading attributes of every kind of value."""
+"""Reading attributes of every kind of value; of classes and instances by `class_attributes`."""
 
 from __future__ import annotations
 
 import ast
-import builtins
 
-from gitsync.check.python import backed, calls, classes, enums, named_tuples, wrapping
-from gitsync.check.python.facts import BASES, METHODS
+from gitsync.check.python import calls, class_attributes, classes, wrapping
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ModuleObj, Obj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.plain_attributes import (
-    annotations_of,
-    of_constant,
-    of_function,
-    of_path,
-)
+from gitsync.check.python.plain_attributes import of_constant, of_function, of_path
 from gitsync.check.python.values import (
     FALSE,
     NONE,
@@ -71,14 +64,14 @@ def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Val
         if isinstance(obj, ModuleObj):
             return of_module(m, frame, owner, obj, name, node)
         if isinstance(obj, ClassObj):
-            return of_class(m, frame, owner, obj, name, node)
+            return class_attributes.of_class(m, frame, owner, obj, name, node)
         if isinstance(obj, InstanceObj):
-            return _of_instance(m, frame, owner, obj, name, node)
+            return class_attributes.of_instance(m, frame, owner, obj, name, node)
         if isinstance(obj, FunctionObj):
             return of_function(m, frame, owner, obj, name, node)
         return _of_container(m, frame, owner, obj, name, node)
     if isinstance(owner, Super):
-        return _of_super(m, frame, owner, name, node)
+        return class_attributes.of_super(m, frame, owner, name, node)
     if isinstance(owner, PathValue):
         return of_path(owner, name)
     if isinstance(owner, Const):
@@ -199,237 +192,6 @@ def of_module(
     raise m.error(
         frame, node, "AttributeError", f"the module {obj.shown or obj.name} has no name '{name}'"
     )
-
-
-def of_class(
-    m: Machine, frame: Frame, owner: Ref, obj: ClassObj, name: str, node: ast.AST
-) -> Value:
-    """An attribute of a class of the repository."""
-    if obj.taint is not None:
-        return obj.taint
-    simple: dict[str, Value] = {
-        "__name__": Const(obj.name),
-        "__qualname__": Const(obj.qualname),
-        "__abstractmethods__": m_frozenset(obj),
-    }
-    if name in simple and name not in obj.values:
-        if name == "__abstractmethods__":
-            return m.list_of([Const(n) for n in sorted(obj.abstract)], "frozenset")
-        return simple[name]
-    if name == "__dict__":
-        return Names(owner.oid)
-    if name == "__mro__":
-        return TupleValue((owner, *obj.mro, Ext("builtins.object", "c")))
-    if name == "__bases__":
-        return TupleValue(obj.bases)
-    if name == "__class__":
-        return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
-    if name == "__annotations__" and name not in obj.values:
-        return annotations_of(m, frame, obj, node)
-    if name == "__doc__" and name not in obj.values and isinstance(obj.node, ast.ClassDef):
-        return Const(ast.get_docstring(obj.node, clean=False))
-    found = class_lookup(m, owner, name)
-    if found is None:
-        fields = named_tuples.fields(m, owner) if name == "_fields" else None
-        if fields is not None:
-            return TupleValue(tuple(Const(field) for field, _ in fields))
-        if name == "__base__":
-            return obj.bases[0]
-        if name == "__orig_bases__" and any(isinstance(b, Alias) for b in obj.raw_bases or ()):
-            return TupleValue(obj.raw_bases or ())
-        method = classes.meta_attribute(m, obj, name)
-        if method is not None:
-            if isinstance(method, Wrapped) and method.kind in ("property", "cached_property"):
-                return calls.call(m, frame, method.function, [owner], {}, node)
-            return calls.bind(m, method, owner)
-        if name in (
-            "mro",
-            "__subclasses__",
-            "register",
-            "__init_subclass__",
-            "__new__",
-            "__init__",
-            "__call__",
-            "__doc__",
-            "__eq__",
-            "__hash__",
-            "__repr__",
-            "__str__",
-            "__setattr__",
-            "__getattribute__",
-            "__delattr__",
-            "__subclasshook__",
-        ):
-            return Method(owner, name)
-        hook = classes.meta_attribute(m, obj, "__getattr__")
-        if hook is not None:
-            return calls.call(m, frame, hook, [owner, Const(name)], {}, node)
-        if not enums.has_no_attribute(m, obj, name) and any(
-            not isinstance(p, Ref) and p not in _BARE for p in (*obj.mro, *obj.meta)
-        ):
-            return Opaque(f"{obj.name}.{name}")
-        raise m.error(frame, node, "AttributeError", f"the class {obj.name} has no '{name}'")
-    return _from_class(m, frame, found, owner, node)
-
-
-_BARE = (
-    *(Ext(p, "c") for p in BASES.values()),
-    Ext("abc.ABC", "c"),
-    Ext("abc.ABCMeta", "c"),
-    Ext("builtins.type", "c"),
-    Ext("builtins.object", "c"),
-    Ext("typing.Generic", "c"),
-)
-
-
-def m_frozenset(obj: ClassObj) -> Value:
-    """A stand-in that is replaced by a real set where it is read."""
-    return NONE
-
-
-def class_lookup(m: Machine, cls: Value, name: str) -> Value | None:
-    """The raw attribute along the MRO; an opaque base hides what comes after it."""
-    for part in classes.mro_of(m, cls):
-        if isinstance(part, Ref):
-            obj = m.obj(part)
-            found = m.read(part.oid, name) if isinstance(obj, ClassObj) else None
-            if found is not None:
-                return found
-        elif isinstance(part, Ext):
-            kept = m.space(REGISTRY).values.get(f"attribute:{part.path}.{name}")
-            if kept is not None:
-                return m.concrete(kept)
-            if part.path in BASES.values() and name in ("run", "grade", "__init__"):
-                wanted = "run" if part.path == BASES["workflow"] else "grade"
-                if name in (wanted, "__init__"):
-                    return Ext(f"{part.path}.{name}", "f")
-    return None
-
-
-def _from_class(m: Machine, frame: Frame, found: Value, cls: Value, node: ast.AST) -> Value:
-    """A class attribute read through the class."""
-    if isinstance(found, Wrapped):
-        if found.kind == "staticmethod":
-            return found.function
-        if found.kind == "classmethod":
-            return Bound(found.function, cls)
-        return found
-    if isinstance(found, Ref):
-        obj = m.obj(found)
-        if isinstance(obj, InstanceObj):
-            method = classes.class_attribute(m, obj.cls, "__get__")
-            if method is not None:
-                bound = calls.bind(m, method, found)
-                return calls.call(m, frame, bound, [NONE, cls], {}, node)
-    return found
-
-
-_WITH_DATA = (Ext("collections.UserDict", "c"), Ext("collections.UserList", "c"))
-
-
-def _of_instance(
-    m: Machine, frame: Frame, owner: Ref, obj: InstanceObj, name: str, node: ast.AST
-) -> Value:
-    if obj.taint is not None:
-        return obj.taint
-    if name == "__class__":
-        return obj.cls
-    if name == "__dict__":
-        return Names(owner.oid)
-    raw = class_lookup(m, obj.cls, name)
-    if isinstance(raw, Wrapped) and raw.kind == "property":
-        return calls.call(m, frame, raw.function, [owner], {}, node)
-    own = m.read(owner.oid, name)
-    if own is not None:
-        return own
-    if isinstance(raw, Wrapped) and raw.kind == "cached_property":
-        value = m.concrete(calls.call(m, frame, raw.function, [owner], {}, node))
-        m.store(owner.oid, name, value)
-        return value
-    if name == "args" and obj.args is not None and classes.is_exception(m, owner):
-        return TupleValue(obj.args)
-    if raw is not None:
-        if isinstance(raw, Ref):
-            descriptor = m.obj(raw)
-            if isinstance(descriptor, InstanceObj):
-                method = classes.class_attribute(m, descriptor.cls, "__get__")
-                if method is not None:
-                    bound = calls.bind(m, method, raw)
-                    return calls.call(m, frame, bound, [owner, obj.cls], {}, node)
-        return calls.bind(m, raw, owner)
-    hook = classes.class_attribute(m, obj.cls, "__getattr__")
-    if hook is not None:
-        return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
-    if backed.has_method(m, owner, name):
-        return Method(owner, name)
-    if name in ("_replace", "_asdict") and named_tuples.fields(m, obj.cls) is not None:
-        return Method(owner, name)
-    if isinstance(obj.cls, Ext) and obj.cls.path.startswith("builtins.") and name[:2] != "__":
-        kind = getattr(builtins, obj.cls.path.partition(".")[2], None)
-        if isinstance(kind, type) and kind is not type and not hasattr(kind, name):
-            raise m.error(
-                frame, node, "AttributeError", f"the {kind.__name__} has no attribute '{name}'"
-            )
-    lineage = classes.mro_of(m, obj.cls)
-    if name == "data" and backed.plain(m, owner) != owner and set(lineage) & set(_WITH_DATA):
-        return backed.plain(m, owner)
-    if any(not isinstance(p, Ref) and p not in _BARE for p in lineage):
-        for part in lineage:
-            if not isinstance(part, Ref):
-                path = part.path if isinstance(part, Ext | Opaque) else "?"
-                return Opaque(f"{path}().{name}")
-    if name.startswith("__"):
-        return Method(owner, name)
-    shown = m.obj(obj.cls).name if isinstance(obj.cls, Ref) else "object"  # type: ignore[attr-defined]
-    raise m.error(frame, node, "AttributeError", f"the {shown} object has no attribute '{name}'")
-
-
-def _of_super(m: Machine, frame: Frame, owner: Super, name: str, node: ast.AST) -> Value:
-    cls = owner.owner
-    instance = False
-    if isinstance(cls, Ref):
-        obj = m.obj(cls)
-        if isinstance(obj, InstanceObj):
-            cls = obj.cls
-            instance = True
-        elif isinstance(obj, ClassObj) and owner.after in obj.meta:
-            return _of_meta_super(m, owner, obj, name)
-    lineage = list(classes.mro_of(m, cls))
-    rest = lineage[lineage.index(owner.after) + 1 :] if owner.after in lineage else []
-    if not rest and owner.after not in lineage and isinstance(owner.after, Ref):
-        # `super().__new__(mcs, …)` in a metaclass: the owner is the metaclass itself.
-        rest = list(classes.mro_of(m, owner.after))[1:]
-    for part in rest:
-        if isinstance(part, Ref):
-            found_in = m.obj(part)
-            found = m.read(part.oid, name) if isinstance(found_in, ClassObj) else None
-            if found is not None:
-                if isinstance(found, Wrapped) and found.kind in ("property", "cached_property"):
-                    return calls.call(m, frame, found.function, [owner.owner], {}, node)
-                if isinstance(found, Wrapped) and found.kind == "staticmethod":
-                    return found.function
-                if isinstance(found, Wrapped) and found.kind == "classmethod":
-                    return Bound(found.function, owner.owner if not instance else cls)
-                return Bound(found, owner.owner)
-        elif not isinstance(part, Ext):
-            return Opaque(f"super().{name}")
-        elif part.path in BASES.values() and name in ("__init__", _OWN_METHOD[part.path]):
-            break
-    return Method(owner, name)
-
-
-_OWN_METHOD = {BASES[role]: name for role, name in METHODS.items()}
-
-
-def _of_meta_super(m: Machine, owner: Super, obj: ClassObj, name: str) -> Value:
-    metas = list(obj.meta)
-    for part in metas[metas.index(owner.after) + 1 :]:
-        found_in = m.obj(part) if isinstance(part, Ref) else None
-        if isinstance(part, Ref) and isinstance(found_in, ClassObj):
-            found = m.read(part.oid, name)
-            if found is not None:
-                return Bound(found, owner.owner)
-    return Method(owner, name)
 
 
 def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:

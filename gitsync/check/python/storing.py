@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import attributes, calls, classes, expressions, making, reach, slots
+from gitsync.check.python import (
+    calls,
+    class_attributes,
+    classes,
+    expressions,
+    making,
+    reach,
+    slots,
+)
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.heap import (
     ClassObj,
@@ -54,7 +62,7 @@ def put(
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, InstanceObj):
-            raw = attributes.class_lookup(m, obj.cls, name)
+            raw = class_attributes.class_lookup(m, obj.cls, name)
             if isinstance(raw, Wrapped) and raw.kind == "property":
                 _set_property(m, frame, owner, name, raw, value, node)
                 return
