@@ -188,7 +188,18 @@ def _watching(live: Live, page: str) -> Iterator[list[int]]:
             browser.sign_in(user["login_url"])
             cookies.append("; ".join(f"{k}={v}" for k, v in browser.http.cookies.items()))
     child = subprocess.Popen(
-        ["nice", "-n", "19", sys.executable, "-m", "benchmarks.watchers", live.url, page, str(WATCHERS), *cookies],
+        [
+            "nice",
+            "-n",
+            "19",
+            sys.executable,
+            "-m",
+            "benchmarks.watchers",
+            live.url,
+            page,
+            str(WATCHERS),
+            *cookies,
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

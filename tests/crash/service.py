@@ -143,7 +143,12 @@ class Service:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._gone()
-        return [pid for pid in victims if state(pid) not in ("", "Z")]
+        end = time.monotonic() + (5 if group else 0)  # a killed process takes a moment to go
+        while left := [pid for pid in victims if state(pid) not in ("", "Z")]:
+            if time.monotonic() >= end:
+                break
+            time.sleep(0.005)
+        return left
 
     def stop(self) -> None:
         """As an operator stops it; nothing of it may be left afterwards."""

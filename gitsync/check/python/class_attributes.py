@@ -45,15 +45,11 @@ def of_class(
     """An attribute of a class of the repository."""
     if obj.taint is not None:
         return obj.taint
-    simple: dict[str, Value] = {
-        "__name__": Const(obj.name),
-        "__qualname__": Const(obj.qualname),
-        "__abstractmethods__": m_frozenset(obj),
-    }
-    if name in simple and name not in obj.values:
+    if name not in obj.values:
         if name == "__abstractmethods__":
             return m.list_of([Const(n) for n in sorted(obj.abstract)], "frozenset")
-        return simple[name]
+        if name in ("__name__", "__qualname__"):
+            return Const(obj.name if name == "__name__" else obj.qualname)
     if name == "__dict__":
         return Names(owner.oid)
     if name == "__mro__":
@@ -108,11 +104,6 @@ def of_class(
             return Opaque(f"{obj.name}.{name}")
         raise m.error(frame, node, "AttributeError", f"the class {obj.name} has no '{name}'")
     return _from_class(m, frame, found, owner, node)
-
-
-def m_frozenset(obj: ClassObj) -> Value:
-    """A stand-in that is replaced by a real set where it is read."""
-    return NONE
 
 
 def class_lookup(m: Machine, cls: Value, name: str) -> Value | None:

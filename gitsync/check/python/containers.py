@@ -390,9 +390,6 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     return None if None in answers or rest is not None else False
 
 
-# -- items -----------------------------------------------------------------------------------
-
-
 def constant(value: Any) -> Value:
     """A Python value as an abstract one."""
     if isinstance(value, tuple):
