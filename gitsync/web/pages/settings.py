@@ -38,7 +38,8 @@ def checked[T: BaseModel](kind: Callable[..., T], /, **given: Any) -> T:
         return kind(**given)
     except ValidationError as e:
         first = e.errors(include_url=False, include_input=False)[0]
-        raise InvalidInput(f"{first['loc'][-1]}: {first['msg']}.") from None
+        name = str(first["loc"][-1])
+        raise InvalidInput(f"{name}: {first['msg']}.", field=name) from None
 
 
 def _page(
