@@ -90,9 +90,10 @@ def _cookie(instance: Instance, what: str) -> str:
     return f"gitsync_{what}_{instance.settings.port}"
 
 
-def _keep(
+def keep_cookie(
     response: Response, instance: Instance, what: str, value: str, *, seconds: int | None
 ) -> None:
+    """Set a cookie that only our pages get and no script reads."""
     response.set_cookie(
         _cookie(instance, what),
         value,
@@ -102,6 +103,11 @@ def _keep(
         httponly=True,
         samesite="lax",
     )
+
+
+def read_cookie(request: Request, instance: Instance, what: str) -> str:
+    """A cookie of `keep_cookie` as the browser sent it, empty without one."""
+    return request.cookies.get(_cookie(instance, what), "")
 
 
 def _forget(response: Response, instance: Instance, what: str) -> None:
@@ -124,7 +130,7 @@ def _csrf(purpose: str, secret: str) -> str:
 def find_session(request: Request) -> Session | None:
     """The session of a request, None for strangers; notes its use."""
     instance = instance_of(request)
-    secret = request.cookies.get(_cookie(instance, "session"))
+    secret = read_cookie(request, instance, "session")
     if not secret or len(secret) > 200:
         return None
     now = instance.now()
@@ -173,7 +179,7 @@ def begin_session(request: Request, response: Response, user: User, *, how: str)
             now=now,
         )
     seconds = round(sessions.LONGEST.total_seconds())
-    _keep(response, instance, "session", secret, seconds=seconds)
+    keep_cookie(response, instance, "session", secret, seconds=seconds)
 
 
 def finish_session(request: Request, response: Response, session: Session) -> None:
@@ -262,12 +268,12 @@ class Visitor:
 
     def keep(self, request: Request, response: Response) -> None:
         """Set the cookie, for as long as the browser is open."""
-        _keep(response, instance_of(request), "visitor", self.secret, seconds=None)
+        keep_cookie(response, instance_of(request), "visitor", self.secret, seconds=None)
 
 
 def visitor_of(request: Request) -> Visitor:
     """The present one, or a new one that must be kept."""
-    secret = request.cookies.get(_cookie(instance_of(request), "visitor"), "")
+    secret = read_cookie(request, instance_of(request), "visitor")
     if not 20 <= len(secret) <= 200:
         secret = secrets.token_urlsafe(32)
     return Visitor(secret, _csrf("visitor", secret))

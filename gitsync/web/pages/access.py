@@ -174,6 +174,7 @@ _DONE = {
     "disconnected": "The workspace is disconnected. What is published stays readable.",
     "deleted": "The workspace and its versions were deleted.",
     "saved": "Saved.",
+    "credential": "The credential was replaced, and the repository is looked at with it.",
     "member": "The member's role is set.",
     "member-gone": "The member was removed.",
     "revoked": "The token was revoked. It stopped working at once.",

@@ -21,9 +21,9 @@ from gitsync.web.api.changing import Asked, ChangeBody
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import PageRoute, ReaderRoom, Room
 from gitsync.web.pages.change_forms import mark_of, operation_of, wanted
+from gitsync.web.pages.forms import checked
 from gitsync.web.pages.plan_view import view
 from gitsync.web.pages.render import page, path_to
-from gitsync.web.pages.settings import checked
 from gitsync.web.session import CheckedForm, FormDep
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
