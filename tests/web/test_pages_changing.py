@@ -8,7 +8,8 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.web.pages.change_forms import parameters_of
-from tests.live import workspace_files
+from gitsync.web.pages.plan_view import view
+from tests.live import NO_GRADER, git, workspace_files
 from tests.web.test_pages import enter, text_of
 
 
@@ -170,6 +171,89 @@ def test_a_skill_is_installed_and_removed(live, chief, place):
     assert "delete" in text_of(planned)
 
 
+def row(answer, name: str) -> str:
+    """What the gallery says of one skill."""
+    rows = re.findall(r"<tr>.*?</tr>", answer.text, re.DOTALL)
+    return next(r for r in rows if f"<strong>{name}</strong>" in r)
+
+
+def test_damaged_and_edited_skills_have_a_way_out(live, chief, place):
+    here, checkout, _ = place
+    for skill in ("plan-eval", "submit-eval"):
+        form = {"form_of": f"{here}/templates", "skill": skill, "operation": "install"}
+        plan = chief.send(f"{here}/changes", **form)
+        done = chief.send(f"{here}/changes", go="commit", **shown(plan), **form)
+        commit = done.headers["location"].rpartition("/")[2]
+        live.get(f"{here}/commits/{commit}?wait=30")
+    git(checkout.path, "pull", "-q", "origin", "main")
+    skills = checkout.path / ".agents/skills"
+    (skills / "plan-eval/SKILL.md").unlink()
+    edited = (skills / "submit-eval/SKILL.md").read_text() + "\nmine\n"
+    changed = {
+        ".agents/skills/submit-eval/SKILL.md": edited,
+        ".agents/skills/own-one/notes.md": "no skill",
+    }
+    sha = checkout.commit(changed, "Mess")
+    checkout.push("-q", "origin", "main")
+    live.get(f"{here}/commits/{sha}?wait=30")
+    gallery = chief.get(f"{here}/templates")
+    assert "Damaged" in row(gallery, "plan-eval") and "Repair" in row(gallery, "plan-eval")
+    assert "no agent sees the skill" in row(gallery, "plan-eval")
+    assert "Edited" in row(gallery, "submit-eval")
+    own = row(gallery, "own-one")
+    assert "Damaged" in own and "Yours to mend" in own and "<button" not in own
+
+    repair = chief.send(f"{here}/changes", form_of=f"{here}/templates", operation="repair")
+    assert "plan-eval/SKILL.md" in text_of(repair) and "it was missing" in text_of(repair)
+
+    form = {"form_of": f"{here}/templates", "skill": "submit-eval", "operation": "uninstall"}
+    blocked = chief.send(f"{here}/changes", go="preview", **form)
+    said = text_of(blocked)
+    assert "Conflicts stop the whole plan." in said and "edited here" in said
+    assert "--force" not in said and "choose to replace" not in said
+    assert re.search(r'name="force" value="yes">Remove it all the same<', blocked.text)
+    forced = chief.send(f"{here}/changes", force="yes", **form)
+    assert "Conflicts" not in text_of(forced) and "Remove it all" not in text_of(forced)
+    done = chief.send(f"{here}/changes", go="commit", force="yes", **shown(forced), **form)
+    assert done.status_code == 303, text_of(done)
+
+
+def test_a_plan_does_not_blame_a_change_for_older_errors(live, chief, place):
+    here, checkout, _ = place
+    sha = checkout.commit(workspace_files(beta=NO_GRADER), "Break beta")
+    checkout.push("-q", "origin", "main")
+    live.get(f"{here}/commits/{sha}?wait=30")
+    plan = chief.send(f"{here}/changes", **minimal(here))
+    said = text_of(plan)
+    assert "The check passes" in said and "rollouts/beta/main.py" in said
+    own, _, rest = plan.text.partition("that this change does not touch")
+    assert "no-grader" not in own and "no-grader" in rest
+    assert '<div class="note bad">' not in plan.text
+
+
+@pytest.mark.parametrize(
+    ("path", "is_of"),
+    [
+        ("rollouts/new/main.py", True),
+        ("rollouts/new/other.py", True),
+        ("rollouts/new", True),
+        ("rollouts/newer/main.py", False),
+        ("configs/eval/new.toml", True),
+        ("configs/eval/old.toml", False),
+        ("AGENTS.md", False),
+    ],
+)
+def test_a_finding_is_of_the_change_that_touches_its_rollout(path, is_of):
+    steps = [
+        {"action": "create", "path": "rollouts/new/main.py", "reason": "new"},
+        {"action": "create", "path": "configs/eval/new.toml", "reason": "new"},
+        {"action": "skip", "path": "AGENTS.md", "reason": "yours; --restore AGENTS.md does it"},
+    ]
+    found = view({"steps": steps, "findings": [{"severity": "error", "path": path}]})
+    assert (len(found["bad"]), len(found["elsewhere"])) == (is_of, not is_of)
+    assert found["steps"][2]["reason"] == "yours"
+
+
 def test_a_reader_previews_and_cannot_commit(live, place):
     here = place[0]
     live._count += 1
@@ -177,6 +261,8 @@ def test_a_reader_previews_and_cannot_commit(live, place):
     with enter(live, email, is_admin=False) as reader:
         live.call("PUT", f"{here}/members/{email}", json={"role": "reader"})
         form = {"form_of": f"{here}/templates", "operation": "install", "skill": "plan-eval"}
+        gallery = reader.get(f"{here}/templates").text
+        assert ">Preview</button>" in gallery and ">Install</button>" not in gallery
         planned = reader.send(f"{here}/changes", go="preview", **form)
         assert planned.status_code == 200
         assert "A member of the workspace can commit it." in text_of(planned)
