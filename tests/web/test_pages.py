@@ -432,6 +432,10 @@ def test_empty_states_teach_the_next_step(live):
     with enter(live) as chief:
         here = f"/workspaces/{workspace['id']}"
         assert f"gitsync clone {workspace['identity']}" in text_of(chief.get(here))
+        for page in ("", "/rollouts"):
+            empty = chief.get(here + page).text
+            assert f'<a class="button primary" href="{here}/templates">Choose a template' in empty
+            assert "<span>Updates off</span>" in empty and "Not live" not in empty
         for page in ("rollouts", "versions", "syncs", "deliveries"):
             assert chief.get(f"{here}/{page}").status_code == 200
 

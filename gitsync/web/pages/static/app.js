@@ -70,7 +70,7 @@
   const tell = (state) => {
     for (const feed of document.querySelectorAll(".feed")) {
       feed.dataset.state = state;
-      feed.querySelector("span").textContent = state === "on" ? "Live" : "Connecting";
+      feed.querySelector("span").textContent = state === "on" ? "Updates on" : "Updates off";
     }
   };
   const refresh = () => {
