@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pygit2
 from pygit2.enums import ObjectType
 
 from gitsync.errors import NotFound
@@ -36,6 +37,7 @@ __all__ = [
     "diff",
     "has_commit",
     "is_ancestor",
+    "line_patch",
     "merge_base",
     "open_commit",
     "open_repository",
@@ -198,3 +200,13 @@ def _differences(old: CommitTree | None, new: CommitTree | None) -> Iterator[Cha
 
 def _bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
+
+
+def line_patch(old: bytes | None, new: bytes | None) -> bytes | None:
+    """The hunks of a unified diff; None if one of the two is no text."""
+    patch = pygit2.Patch.create_from(old, new)
+    if patch.delta.is_binary:
+        return None
+    data = patch.data
+    at = data.find(b"\n@@ ")
+    return b"" if at < 0 else data[at + 1 :]

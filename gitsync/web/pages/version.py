@@ -9,9 +9,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from gitsync import catalogue, resolve
-from gitsync.errors import InvalidInput
+from gitsync import catalogue, resolve, version_files
+from gitsync.errors import GitSyncError, InvalidInput
+from gitsync.instance import Instance
 from gitsync.model import Sha
+from gitsync.records import Workspace
 from gitsync.store import events, glance, holdings, pins, versions
 from gitsync.sync.moves import short
 from gitsync.web.api import artifacts
@@ -25,8 +27,11 @@ from gitsync.web.session import FormDep
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 _PIN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 _DAYS = {"": None, "30": 30, "90": 90, "365": 365}
+_LOOKS = {"+": "plus", "-": "gone", "@": "place"}  # lines of a unified diff
+_KINDS = {"100755": "executable", "120000": "link", "160000": "submodule"}
 COMPARABLE = 50  # versions offered for a comparison
 SHOWN_CONFIGS, SHOWN_USERS = 60, 10
+FILES, CHANGED_FILES, CHANGED_CONFIGS, CONFIG_KEYS, CHANGED_ROLLOUTS = 50, 50, 40, 50, 40
 
 
 @router.get("/workspaces/{workspace_id}/versions")
@@ -65,7 +70,12 @@ def list_versions(
 
 @router.get("/workspaces/{workspace_id}/versions/{sha}")
 def show(
-    sha: ShaDep, room: ReaderRoom, request: Request, instance: InstanceDep, start: Start = 0
+    sha: ShaDep,
+    room: ReaderRoom,
+    request: Request,
+    instance: InstanceDep,
+    start: Start = 0,
+    file: Start = 0,
 ) -> Response:
     """What a version holds, how it is kept, and how it differs from others."""
     with instance.database.read() as db:
@@ -95,11 +105,24 @@ def show(
         skills=version.skills,
         pins=kept,
         users=users,
+        files=_files(instance, room.workspace, sha, file),
+        file=file,
+        kinds_of_file=_KINDS,
         sha=str(sha),
         others=[v for v in others.items if v.commit_sha != sha],
         serving=[b for b in branches if b.published_sha == sha],
         notice=notice_of(request),
     )
+
+
+def _files(
+    instance: Instance, workspace: Workspace, sha: Sha, start: int
+) -> version_files.Files | None:
+    """None if the objects cannot be read now: all else of the page does not need them."""
+    try:
+        return version_files.files_of(instance, workspace, sha, limit=FILES, offset=start)
+    except GitSyncError:
+        return None
 
 
 @router.get("/workspaces/{workspace_id}/versions/{sha}/diff")
@@ -109,9 +132,14 @@ def diff(
     request: Request,
     instance: InstanceDep,
     base: Annotated[str, Query(alias="from", max_length=40)],
+    start: Start = 0,
 ) -> Response:
     """What changed between two versions."""
-    found = catalogue.difference(instance, room.workspace, Sha.parse(base), sha)
+    older = Sha.parse(base)
+    found = catalogue.difference(instance, room.workspace, older, sha)
+    changed = version_files.changes_of(
+        instance, room.workspace, older, sha, limit=CHANGED_FILES, offset=start
+    )
     return page(
         request,
         "diff.html",
@@ -122,6 +150,13 @@ def diff(
         sha=str(sha),
         base=found["from"],
         diff=found,
+        configs=found["configs"][:CHANGED_CONFIGS],
+        most_keys=CONFIG_KEYS,
+        most=CHANGED_ROLLOUTS,
+        changed=changed,
+        start=start,
+        next=start + CHANGED_FILES if start + len(changed) < len(found["files"]) else None,
+        looks=_LOOKS,
     )
 
 
