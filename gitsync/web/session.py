@@ -14,7 +14,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from hmac import compare_digest
-from typing import Annotated
+from typing import Annotated, ClassVar
 from urllib.parse import parse_qsl, quote
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -24,7 +24,7 @@ from starlette.datastructures import FormData
 
 from gitsync.errors import Forbidden, InvalidInput, Unauthenticated
 from gitsync.instance import Instance
-from gitsync.records import SessionRecord, Token, User
+from gitsync.records import Role, SessionRecord, Token, User
 from gitsync.store import sessions
 from gitsync.web.auth import Caller, instance_of
 from gitsync.web.wire import error_body
@@ -145,11 +145,30 @@ def find_session(request: Request) -> Session | None:
     return Session(record, user, _csrf("session", secret))
 
 
+@dataclass
+class MadeFor:
+    """With whose rights a page was made; whoever wants to know puts one into the scope."""
+
+    KEY: ClassVar[str] = "gitsync.made_for"
+
+    user_id: str | None = None
+    is_admin: bool = False
+    role: Role | None = None  # in the workspace of the path
+
+    @classmethod
+    def of(cls, request: Request) -> MadeFor:
+        """The one of this request."""
+        found: MadeFor = request.scope.get(cls.KEY) or cls()
+        return found
+
+
 def current_session(request: Request) -> Session:
     """The session of a request; strangers are asked to sign in."""
     found = find_session(request)
     if found is None:
         raise SignInNeeded("Sign in to see this page.")
+    made_for = MadeFor.of(request)
+    made_for.user_id, made_for.is_admin = found.user.id, found.caller.is_admin
     return found
 
 
