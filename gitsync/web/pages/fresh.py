@@ -34,7 +34,9 @@ SECONDS = 20.0  # a page that takes longer is asked for by the browser instead
 _PATH = re.compile(r"/(admin|workspaces(/[\w.~%@+-]+)*)(\?[\w.~%@+&=/-]*)?", re.ASCII)
 _DOTS = re.compile(r"/\.{1,2}(?=[/?]|\Z)|%2e", re.IGNORECASE)
 _MOVING = re.compile(r' data-last="\d+"|>[^<>]*</time>')  # pages keep times fresh themselves
-_PARTS = re.compile(r"<title>.*?</title>|<main .*</main>", re.DOTALL)
+_PARTS = re.compile(
+    r'<title>.*?</title>|<section id="room".*?</section>|<main .*</main>', re.DOTALL
+)
 
 PageQuery = Annotated[str | None, Query(max_length=2000, alias="page")]
 
@@ -156,7 +158,7 @@ class Fresh:
 
 
 async def _fetch(look: Look) -> str | None:
-    """The title and the main part of a page, as its viewer gets it; None if they get another."""
+    """The title, head and main part of a page as its viewer gets it; None if they get another."""
     inside = httpx.ASGITransport(
         look.request.app, raise_app_exceptions=False, client=look.request.client or ("", 0)
     )
