@@ -14,11 +14,9 @@ _one, _two = run_samples.alias("one"), run_samples.alias("two")
 _SAME_PLACE = sa.and_(_one.c.row_index == _two.c.row_index, _one.c.run_index == _two.c.run_index)
 _GAIN = _two.c.reward - _one.c.reward
 # a reward in one run only is a difference too, and the largest
-_DIFFERS = sa.or_(
-    _GAIN != 0,
-    sa.and_(_one.c.reward.is_(None), _two.c.reward.is_not(None)),
-    sa.and_(_one.c.reward.is_not(None), _two.c.reward.is_(None)),
-)
+_LOST = sa.and_(_one.c.reward.is_not(None), _two.c.reward.is_(None))
+_WON = sa.and_(_one.c.reward.is_(None), _two.c.reward.is_not(None))
+_DIFFERS = sa.or_(_GAIN != 0, _WON, _LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +33,11 @@ class Pair:
         """How much better the second one is; None if one of them has no reward."""
         return None if self.one is None or self.two is None else self.two - self.one
 
+    @property
+    def is_lost(self) -> bool:
+        """True if only the first one has a reward."""
+        return self.one is not None and self.two is None
+
 
 @dataclass(frozen=True, slots=True)
 class Sums:
@@ -43,8 +46,9 @@ class Sums:
     rewarded: int  # samples that have a reward in both
     better: int
     worse: int
-    differing: int  # with those that have a reward in one run only
-    gain: float | None  # the mean difference
+    lost: int  # samples with a reward in the first run only: in the second one they failed
+    won: int  # in the second one only
+    gain: float | None  # the mean difference of those that have a reward in both
     only_one: int
     only_two: int
 
@@ -52,6 +56,11 @@ class Sums:
     def same(self) -> int:
         """Samples with the same reward."""
         return self.rewarded - self.better - self.worse
+
+    @property
+    def differing(self) -> int:
+        """Samples whose rewards are not the same."""
+        return self.better + self.worse + self.lost + self.won
 
 
 def sums(db: Connection, one: Run, two: Run) -> Sums:
@@ -61,7 +70,8 @@ def sums(db: Connection, one: Run, two: Run) -> Sums:
             sa.func.count(_GAIN),
             sa.func.count(sa.case((_GAIN > 0, 1))),
             sa.func.count(sa.case((_GAIN < 0, 1))),
-            sa.func.count(sa.case((_DIFFERS, 1))),
+            sa.func.count(sa.case((_LOST, 1))),
+            sa.func.count(sa.case((_WON, 1))),
             sa.func.avg(_GAIN),
             sa.func.count(),
         )
@@ -79,10 +89,11 @@ def sums(db: Connection, one: Run, two: Run) -> Sums:
         rewarded=row[0],
         better=row[1],
         worse=row[2],
-        differing=row[3],
-        gain=None if row[4] is None else float(row[4]),
-        only_one=counts.get(one.number, 0) - row[5],
-        only_two=counts.get(two.number, 0) - row[5],
+        lost=row[3],
+        won=row[4],
+        gain=None if row[5] is None else float(row[5]),
+        only_one=counts.get(one.number, 0) - row[6],
+        only_two=counts.get(two.number, 0) - row[6],
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from gitsync.web import pages
 from tests.web.browser import Browser
 from tests.web.conftest import ROLES
+from tests.web.test_pages import enter
 
 pytestmark = pytest.mark.slow  # CI and `make test-all` run it
 
@@ -185,3 +186,23 @@ def test_a_member_who_was_removed_sees_nothing_more(live, published):
         assert browser.get(path).status_code == 404
         live.call("DELETE", f"/users/{user['id']}")
         assert browser.get("/workspaces").status_code == 303
+
+
+def test_what_a_suspended_workspace_refuses_says_who_can_resume_it(live):
+    workspace = live.create()
+    here = f"/workspaces/{workspace['id']}"
+    said = {}
+    for role in ("member", "admin"):
+        live._count += 1
+        email = f"halted-{role}-{live._count}@example.com"
+        with enter(live, email, is_admin=False) as browser:
+            live.call("PUT", f"{here}/members/{email}", json={"role": role})
+            csrf = re.search(r'name="csrf" value="(\w+)"', browser.get("/account").text)[1]
+            live.post(f"{here}/suspend")
+            answer = browser.http.post(f"{here}/sync", data={"csrf": csrf})
+            live.post(f"{here}/resume")
+        assert answer.status_code == 409 and f'href="{here}"' in answer.text
+        said[role] = answer.text
+    assert f'href="{here}/settings"' in said["admin"]
+    assert f'href="{here}/settings"' not in said["member"]
+    assert "An administrator of the workspace can resume it." in said["member"]

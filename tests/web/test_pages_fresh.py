@@ -110,6 +110,7 @@ def test_two_viewers_share_one_text_with_their_own_tokens(live, place, monkeypat
         for seen, token in ((first, tokens[0]), (second, tokens[1])):
             for text in pages_in(seen):
                 assert text.startswith("<title>") and text.endswith("</main>")
+                assert text.count('<section id="room"') == 1 and "Sync now" in text
                 assert set(CSRF.findall(text)) <= {token}
                 assert not set(tokens) - {token} & set(re.findall(r"\w{64}", text))
             # the page is sent before the events it stands for

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from gitsync.web.pages import live as live_page
 from tests.live import Live, live_server, workspace_files
 from tests.web.browser import Browser
 from tests.web.test_pages import enter
@@ -236,3 +237,27 @@ def test_a_page_that_left_is_not_woken_for_ever(live):
         while feed.held > before and time.monotonic() < end:
             time.sleep(0.05)
         assert feed.held <= before
+
+
+def test_a_page_hears_that_it_is_not_for_its_viewer_any_more(live, monkeypatch):
+    monkeypatch.setattr(live_page, "ROUND_S", 0.2)
+    workspace = live.create()
+    for way in ("signed out", "removed"):
+        live._count += 1
+        email = f"gone-{live._count}@example.com"
+        with enter(live, email, is_admin=False) as leaver:
+            live.call(
+                "PUT", f"/workspaces/{workspace['id']}/members/{email}", json={"role": "reader"}
+            )
+            path = f"/live?workspace={workspace['id']}&after={newest(live)}"
+            with leaver.http.stream("GET", path, timeout=20) as answer:
+                lines = answer.iter_lines()
+                assert next(lines) == "retry: 500"
+                if way == "removed":
+                    live.call("DELETE", f"/workspaces/{workspace['id']}/members/{email}")
+                else:
+                    with Browser(live.url) as same:
+                        same.http.cookies.update(leaver.http.cookies)
+                        same.send("/signout", form_of="/account")
+                told = list(lines)
+            assert told[-3:] == ["event: gone", "data: {}", ""], (way, told)

@@ -302,9 +302,10 @@ def test_two_runs_are_compared_sample_by_sample(team, chief):
     assert "model openai/gpt-5-mini openai/gpt-5" in said
     differing = said.partition("Settings that differ")[2].partition("Samples by reward")[0]
     assert "commit" not in differing
-    assert "1 better 1 worse 2 the same" in said and "1 in one of them only" in said
+    assert "1 better 1 worse 1 got one 2 the same" in said and "1 in one of them only" in said
+    assert "mean change +0.188 over the 4 samples with a reward in both" in said
     rows = said.partition("Sample by sample")[2].partition("Change ")[2]
-    assert rows.startswith("2 0 – 0.5 – 1 0 0 1 +1 3 0 0.5 0.25 −0.25"), rows[:80]
+    assert rows.startswith("2 0 – 0.5 got one 1 0 0 1 +1 3 0 0.5 0.25 −0.25"), rows[:80]
     assert "Rewards of the samples of both runs" in said
     assert f"{one['name']}: 5 samples with a reward, 1 without" in said
     assert "One run does not differ" in text_of(chief.get(here.replace(two["name"], one["name"])))
@@ -314,6 +315,22 @@ def test_two_runs_are_compared_sample_by_sample(team, chief):
     said = text_of(chief.get(here.replace(two["name"], three["name"])))
     assert "They used different data sets" in said and "data set sums (ds_" in said
     assert "deleted since" in text_of(chief.get(page_of(team, one)))
+
+
+def test_samples_that_lost_their_reward_are_no_gain(team, chief):
+    executor = team.executor()
+    one = evaluated(team, executor, [0.0, 0.0, 0.5, 0.5, 1.0, 1.0])
+    two = evaluated(team, executor, [1.0, 1.0, 1.0, 1.0, None, None])
+    here = f"{team.path}/runs/compare?a={one['name']}&b={two['name']}"
+    answer = chief.get(here)
+    said = text_of(answer)
+    assert "4 better 0 worse 2 lost their reward 0 the same" in said
+    assert "mean change +0.75 over the 4 samples with a reward in both" in said
+    assert "Mean reward 0.5 of 6 rewards 1 of 4 rewards +0.5" in said
+    assert '<span class="muted">+0.5</span>' in answer.text  # no green: six against four
+    assert said.count(" lost ") == 3 and "1 to 6" not in said
+    back = text_of(chief.get(f"{team.path}/runs/compare?a={two['name']}&b={one['name']}"))
+    assert "0 better 4 worse 2 got one" in back and "lost" not in back
 
 
 def test_the_stream_tells_when_to_look_again(live, team, chief):
@@ -365,7 +382,7 @@ def test_the_stream_ends_for_who_is_no_member_any_more(live, team, monkeypatch):
             lines = answer.iter_lines()
             assert next(lines) == "retry: 500"
             live.call("DELETE", f"{team.path}/members/{email}")
-            assert len(list(lines)) < 100  # it ends
+            assert "event: gone" in list(lines)[:100]  # it ends, and says why
 
 
 @pytest.mark.slow

@@ -21,9 +21,9 @@ from gitsync.errors import Conflict, Forbidden, GitSyncError, InvalidInput, NotF
 from gitsync.instance import Instance
 from gitsync.records import Role, Workspace
 from gitsync.store import DatabaseFailed, RowExists, workspaces
-from gitsync.web.auth import InstanceDep, role_in
+from gitsync.web.auth import InstanceDep, instance_of, role_in
 from gitsync.web.logs import loggable
-from gitsync.web.pages.render import page
+from gitsync.web.pages.render import page, path_to
 from gitsync.web.session import (
     FormRefused,
     MadeFor,
@@ -105,7 +105,25 @@ def problem(request: Request, error: GitSyncError) -> Response:
     """An error as a page that says what to do."""
     status = status_of(error)
     hint = None if isinstance(error, FormRefused) else _HINTS.get(status)
-    return _told(request, find_session(request), status, error.message, hint)
+    viewer, place = find_session(request), request.path_params.get("workspace_id")
+    if status != 409 or viewer is None or place is None:
+        return _told(request, viewer, status, error.message, hint)
+    back, settings = path_to("workspaces", place), None
+    if error.details.get("state") == "suspended":
+        role = role_in(instance_of(request), viewer.caller, place)
+        hint = "An administrator of the workspace can resume it."
+        if role is not None and role.rank >= Role.ADMIN.rank:
+            hint, settings = "Resume it in its settings.", f"{back}/settings"
+    return _told(
+        request,
+        viewer,
+        status,
+        error.message,
+        hint,
+        back=back,
+        back_text="To the workspace",
+        settings=settings,
+    )
 
 
 def failure(request: Request) -> Response:
@@ -115,7 +133,15 @@ def failure(request: Request) -> Response:
 
 
 def _told(
-    request: Request, viewer: Session | None, status: int, message: str, hint: str | None
+    request: Request,
+    viewer: Session | None,
+    status: int,
+    message: str,
+    hint: str | None,
+    *,
+    back: str = "/workspaces",
+    back_text: str = "To the workspaces",
+    settings: str | None = None,
 ) -> Response:
     return page(
         request,
@@ -125,8 +151,9 @@ def _told(
         heading=_HEADINGS.get(status, "Something went wrong"),
         message=message,
         hint=hint,
-        back="/workspaces",
-        back_text="To the workspaces",
+        back=back,
+        back_text=back_text,
+        settings=settings,
     )
 
 

@@ -42,7 +42,9 @@ _PATH = re.compile(
 )
 _DOTS = re.compile(r"/\.{1,2}(?=[/?]|\Z)|%2e", re.IGNORECASE)
 _MOVING = re.compile(r' data-last="\d+"|>[^<>]*</time>')  # pages keep times fresh themselves
-_PARTS = re.compile(r"<title>.*?</title>|<main .*</main>", re.DOTALL)
+_PARTS = re.compile(
+    r'<title>.*?</title>|<section id="room".*?</section>|<main .*</main>', re.DOTALL
+)
 
 PageQuery = Annotated[str | None, Query(max_length=2000, alias="page")]
 
@@ -188,7 +190,7 @@ class Fresh:
 
 
 async def _fetch(look: Look) -> str | None:
-    """The title and the main part of a page, as its viewer gets it; None if they get another."""
+    """The title, head and main part of a page as its viewer gets it; None if they get another."""
     made_for = MadeFor()
 
     async def inner(scope: Scope, receive: Receive, send: Send) -> None:

@@ -33,6 +33,7 @@ from gitsync.web.pages.fresh import LOOK, Look, PageQuery, is_page
 from gitsync.web.session import Session, SessionDep, is_still_open
 
 log = logging.getLogger(__name__)
+GONE = b"event: gone\ndata: {}\n\n"  # the page is not for its viewer any more: loading it says why
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
@@ -180,8 +181,10 @@ async def _stream(feed: Feed, watch: Watch, sight: Sight, after: int) -> AsyncIt
             if loop.time() - checked >= ROUND_S:
                 checked = loop.time()
                 yield b": still here\n\n"
-    except GitSyncError as e:  # signed out, or no member any more: the page learns it when it asks
+    except GitSyncError as e:  # signed out, or no member any more
         log.info("page stream ended user=%s code=%s", watch.viewer.user.id, e.code)
+        if isinstance(e, NotFound):
+            yield GONE
     finally:
         if line.writing is not None:
             line.writing.cancel()

@@ -17,7 +17,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from gitsync.errors import GitSyncError, InvalidInput
+from gitsync.errors import GitSyncError, InvalidInput, NotFound
 from gitsync.instance import Instance
 from gitsync.run_records import Run, RunState
 from gitsync.runs import life
@@ -27,7 +27,7 @@ from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import PageRoute, ReaderRoom
 from gitsync.web.pages.feed import ROUND_S, Feed, Sight
 from gitsync.web.pages.fresh import PageQuery
-from gitsync.web.pages.live import Watch
+from gitsync.web.pages.live import GONE, Watch
 
 log = logging.getLogger(__name__)
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -116,5 +116,7 @@ async def _stream(
                 yield b": still here\n\n"
     except GitSyncError as e:  # signed out, no member any more, or the workspace is gone
         log.info("page stream ended user=%s code=%s", watch.viewer.user.id, e.code)
+        if isinstance(e, NotFound):
+            yield GONE
     finally:
         feed.waits.leave(watch.viewer.user.id)

@@ -158,6 +158,7 @@ def _compared(db: Connection, one: Run, two: Run, *, start: int) -> dict[str, An
     if len(found) == 2:
         names = (one.name, two.name)
         spread = run_charts.spread_bars(found[one.number], found[two.number], names=names)
+    rewards = [found[run.number].total if run.number in found else 0 for run in shown]
     is_same_data = one.dataset_id == two.dataset_id
     sums, pairs = None, []
     if len(found) == 2 and is_same_data and not is_same:
@@ -175,6 +176,8 @@ def _compared(db: Connection, one: Run, two: Run, *, start: int) -> dict[str, An
             (name, results[0].get(name), results[1].get(name))
             for name in dict.fromkeys((*results[0], *results[1]))
         ],
+        # a mean of fewer rewards may be better only because the others are missing
+        "rewards": rewards if len(set(rewards)) == 2 else None,
         "spread": spread,
         "metrics": [
             run_charts.metric_line(place, series[0][key], series[1][key])

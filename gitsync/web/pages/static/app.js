@@ -66,6 +66,7 @@
   // -- events: the server sends the page anew, htmx changes what differs ------------------------
   const main = document.querySelector("main[data-live]");
   let source = null, last = Number(main?.dataset.last ?? 0), pause = 1000, timer = 0, shown = 0;
+  const GONE = [401, 403, 404];
   let missed = false; // a page that could not be fetched: it is, once the server is back
   const tell = (state) => {
     for (const feed of document.querySelectorAll(".feed")) {
@@ -81,6 +82,25 @@
       htmx.trigger(main, "live");
     }, Math.max(15, 300 - (performance.now() - shown)));
   };
+  // what its viewer may not see any more: loaded anew, the page says why
+  const leave = () => {
+    close();
+    const since = Date.now() - Number(sessionStorage.getItem("left") ?? 0);
+    setTimeout(() => {
+      sessionStorage.setItem("left", Date.now());
+      location.reload();
+    }, Math.max(0, 10000 - since));
+  };
+  const isGone = async () => {
+    try {
+      const asked = { headers: { "HX-Request": "true" }, redirect: "manual" };
+      const answer = await fetch(main.getAttribute("hx-get"), asked);
+      answer.body?.cancel();
+      return answer.type === "opaqueredirect" || GONE.includes(answer.status);
+    } catch {
+      return false; // the server is away
+    }
+  };
   const open = () => {
     if (source || document.hidden) return;
     const here = encodeURIComponent(main.getAttribute("hx-get"));
@@ -91,19 +111,21 @@
       tell("on");
       if (missed) { missed = false; refresh(); }
     };
-    source.onerror = () => {
+    source.onerror = async () => {
       tell("off");
       if (source?.readyState !== EventSource.CLOSED) return; // the browser connects again by itself
       source = null;
+      if (await isGone()) { leave(); return; }
       setTimeout(open, pause);
       pause = Math.min(pause * 2, 60000);
     };
+    source.addEventListener("gone", leave);
     source.onmessage = (event) => {
       last = Number(event.lastEventId);
       document.dispatchEvent(new CustomEvent("gitsync:event", { detail: JSON.parse(event.data) }));
     };
     source.addEventListener("page", (event) => {
-      htmx.swap({ sourceElement: main, target: main, text: JSON.parse(event.data), select: "#main", swap: "outerMorph" });
+      htmx.swap({ sourceElement: main, target: main, text: JSON.parse(event.data), select: "#main", selectOOB: main.getAttribute("hx-select-oob"), swap: "outerMorph" });
     });
     source.addEventListener("look", refresh); // the server could not make the page
     source.addEventListener("reset", (event) => {
@@ -127,7 +149,9 @@
   // an answer without the part that is wanted (a proxy's error, say) changes nothing
   document.addEventListener("htmx:before:swap", (event) => {
     const answer = event.detail?.ctx?.response;
-    if (answer && answer.status >= 400) event.preventDefault();
+    if (!answer || answer.status < 400) return;
+    event.preventDefault();
+    if (event.detail.ctx.sourceElement === main && GONE.includes(answer.status)) leave();
   });
   document.addEventListener("htmx:after:swap", () => {
     missed = false;
