@@ -258,10 +258,10 @@ def test_a_rollout_name_with_a_separator_is_refused(name: str) -> None:
 
 def test_links_inside_the_commit_are_followed() -> None:
     files: dict[str, str | bytes | Link] = {
-        "shared/flows.py": "from osmosis_ai.rollout import AgentWorkflow\n"
+        "common/flows.py": "from osmosis_ai.rollout import AgentWorkflow\n"
         "class Shared(AgentWorkflow):\n    async def run(self, ctx): ...\n",
-        "rollouts/demo/flows.py": Link("../../shared/flows.py"),
-        "rollouts/demo/kit": Link("../../shared"),
+        "rollouts/demo/flows.py": Link("../../common/flows.py"),
+        "rollouts/demo/kit": Link("../../common"),
         "rollouts/demo/main.py": "from flows import Shared\n"
         + GOOD.replace("class Flow", "class _F"),
     }

@@ -118,13 +118,13 @@ def test_a_rollout_that_needs_something_outside_is_checked_again():
     forget()
     files: dict[str, Content] = {
         "rollouts/demo/pyproject.toml": PYPROJECT.replace("setuptools.build_meta", "flit_core.api"),
-        "shared/flow.py": MAIN,
+        "common/flow.py": MAIN,
         "rollouts/demo/main.py": "from flow import *\n",
-        "rollouts/demo/flow.py": link("../../shared/flow.py"),
+        "rollouts/demo/flow.py": link("../../common/flow.py"),
     }
     first = inspect(workspace(files))
     assert first.verdict is Verdict.OK
-    broken = inspect(workspace({**files, "shared/flow.py": "x = 1\n"}))
+    broken = inspect(workspace({**files, "common/flow.py": "x = 1\n"}))
     assert broken.rollouts[0].verdict is Verdict.ERROR
 
 

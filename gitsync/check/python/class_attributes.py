@@ -133,14 +133,21 @@ def _from_class(m: Machine, frame: Frame, found: Value, cls: Value, node: ast.AS
         if found.kind == "classmethod":
             return Bound(found.function, cls)
         return found
-    if isinstance(found, Ref):
-        obj = m.obj(found)
-        if isinstance(obj, InstanceObj):
-            method = classes.class_attribute(m, obj.cls, "__get__")
-            if method is not None:
-                bound = calls.bind(m, method, found)
-                return calls.call(m, frame, bound, [NONE, cls], {}, node)
-    return found
+    got = _by_descriptor(m, frame, found, [NONE, cls], node)
+    return found if got is None else got
+
+
+def _by_descriptor(
+    m: Machine, frame: Frame, found: Value, args: list[Value], node: ast.AST
+) -> Value | None:
+    """What the `__get__` of a class attribute gives, None if it has none."""
+    obj = m.obj(found) if isinstance(found, Ref) else None
+    method = (
+        classes.class_attribute(m, obj.cls, "__get__") if isinstance(obj, InstanceObj) else None
+    )
+    if method is None:
+        return None
+    return calls.call(m, frame, calls.bind(m, method, found), args, {}, node)
 
 
 def of_instance(
@@ -166,14 +173,8 @@ def of_instance(
     if name == "args" and obj.args is not None and classes.is_exception(m, owner):
         return TupleValue(obj.args)
     if raw is not None:
-        if isinstance(raw, Ref):
-            descriptor = m.obj(raw)
-            if isinstance(descriptor, InstanceObj):
-                method = classes.class_attribute(m, descriptor.cls, "__get__")
-                if method is not None:
-                    bound = calls.bind(m, method, raw)
-                    return calls.call(m, frame, bound, [owner, obj.cls], {}, node)
-        return calls.bind(m, raw, owner)
+        got = _by_descriptor(m, frame, raw, [owner, obj.cls], node)
+        return calls.bind(m, raw, owner) if got is None else got
     hook = classes.class_attribute(m, obj.cls, "__getattr__")
     if hook is not None:
         return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
