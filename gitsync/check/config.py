@@ -147,7 +147,10 @@ def is_real(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """A finite number; a boolean is none."""
-    return is_real(value) and math.isfinite(cast(float, value))
+    try:
+        return is_real(value) and math.isfinite(cast(float, value))
+    except OverflowError:  # an integer beyond all floats, which the SDK refuses too
+        return False
 
 
 def _fact(

@@ -171,6 +171,8 @@ class Lines:
         self._raw = self._split(iter(pieces))
 
     def __iter__(self) -> Iterator[str]:
+        if self.bad_encoding:  # the first one counts
+            return
         for line in self._raw:
             self.number += 1
             if self.number == 1 and line.startswith(_BOM):

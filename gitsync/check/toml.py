@@ -17,6 +17,7 @@ from typing import Any
 import tree_sitter_toml
 from tree_sitter import Language, Node, Parser
 
+from gitsync.check.secrets import redacted
 from gitsync.text import printable
 
 Place = tuple[int, int]
@@ -107,7 +108,7 @@ def parse_values(data: bytes, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
 
 def _reason(error: tomllib.TOMLDecodeError) -> str:
     text = re.sub(r"\s*\(at (?:line \d+, column \d+|end of document)\)$", "", str(error))
-    return printable(text, limit=160).rstrip(".") + "."
+    return printable(redacted(text), limit=160).rstrip(".") + "."
 
 
 def _place_of(error: tomllib.TOMLDecodeError) -> Place:

@@ -248,6 +248,9 @@ def list_skills(tree: Tree, catalogue: Catalogue) -> tuple[SkillState, ...]:
             if path not in owned or Side.of(owned[path]) != Side.of(file):
                 outdated.append(path)
         damage = _damage(draft, name, use) if name in present or use else ()
+        if (name in present or use) and not _has_file(tree, name):
+            told = f"{SKILLS_ROOT}/{name}/SKILL.md is missing, so no agent sees the skill"
+            damage = (("unseen", told), *damage)
         state = SkillState(
             name=name,
             is_installed=use is not None,
@@ -260,6 +263,11 @@ def list_skills(tree: Tree, catalogue: Catalogue) -> tuple[SkillState, ...]:
         )
         states.append(state)
     return tuple(states)
+
+
+def _has_file(tree: Tree, name: str) -> bool:
+    """True if agents find the skill; how its file is spelt is for the check to tell."""
+    return any(e.name.lower() == "skill.md" for e in tree.children(f"{SKILLS_ROOT}/{name}"))
 
 
 def _damage(draft: Draft, name: str, use: SkillUse | None) -> tuple[tuple[str, str], ...]:

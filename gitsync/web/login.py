@@ -172,6 +172,7 @@ def use_link(request: Request, code: Code, form: OpenForm, instance: InstanceDep
             "link.html",
             given=user,
             secret=secret,
+            once=True,  # nothing on the page leads away from it by accident
             server=instance.settings.url,
         )
     answer.headers.update(_NO_REFERRER)

@@ -14,7 +14,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from hmac import compare_digest
-from typing import Annotated
+from typing import Annotated, ClassVar
 from urllib.parse import parse_qsl, quote
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -24,7 +24,7 @@ from starlette.datastructures import FormData
 
 from gitsync.errors import Forbidden, InvalidInput, Unauthenticated
 from gitsync.instance import Instance
-from gitsync.records import SessionRecord, Token, User
+from gitsync.records import Role, SessionRecord, Token, User
 from gitsync.store import sessions
 from gitsync.web.auth import Caller, instance_of
 from gitsync.web.wire import error_body
@@ -90,9 +90,10 @@ def _cookie(instance: Instance, what: str) -> str:
     return f"gitsync_{what}_{instance.settings.port}"
 
 
-def _keep(
+def keep_cookie(
     response: Response, instance: Instance, what: str, value: str, *, seconds: int | None
 ) -> None:
+    """Set a cookie that only our pages get and no script reads."""
     response.set_cookie(
         _cookie(instance, what),
         value,
@@ -102,6 +103,11 @@ def _keep(
         httponly=True,
         samesite="lax",
     )
+
+
+def read_cookie(request: Request, instance: Instance, what: str) -> str:
+    """A cookie of `keep_cookie` as the browser sent it, empty without one."""
+    return request.cookies.get(_cookie(instance, what), "")
 
 
 def _forget(response: Response, instance: Instance, what: str) -> None:
@@ -124,7 +130,7 @@ def _csrf(purpose: str, secret: str) -> str:
 def find_session(request: Request) -> Session | None:
     """The session of a request, None for strangers; notes its use."""
     instance = instance_of(request)
-    secret = request.cookies.get(_cookie(instance, "session"))
+    secret = read_cookie(request, instance, "session")
     if not secret or len(secret) > 200:
         return None
     now = instance.now()
@@ -139,11 +145,30 @@ def find_session(request: Request) -> Session | None:
     return Session(record, user, _csrf("session", secret))
 
 
+@dataclass
+class MadeFor:
+    """With whose rights a page was made; whoever wants to know puts one into the scope."""
+
+    KEY: ClassVar[str] = "gitsync.made_for"
+
+    user_id: str | None = None
+    is_admin: bool = False
+    role: Role | None = None  # in the workspace of the path
+
+    @classmethod
+    def of(cls, request: Request) -> MadeFor:
+        """The one of this request."""
+        found: MadeFor = request.scope.get(cls.KEY) or cls()
+        return found
+
+
 def current_session(request: Request) -> Session:
     """The session of a request; strangers are asked to sign in."""
     found = find_session(request)
     if found is None:
         raise SignInNeeded("Sign in to see this page.")
+    made_for = MadeFor.of(request)
+    made_for.user_id, made_for.is_admin = found.user.id, found.caller.is_admin
     return found
 
 
@@ -173,7 +198,7 @@ def begin_session(request: Request, response: Response, user: User, *, how: str)
             now=now,
         )
     seconds = round(sessions.LONGEST.total_seconds())
-    _keep(response, instance, "session", secret, seconds=seconds)
+    keep_cookie(response, instance, "session", secret, seconds=seconds)
 
 
 def finish_session(request: Request, response: Response, session: Session) -> None:
@@ -262,12 +287,12 @@ class Visitor:
 
     def keep(self, request: Request, response: Response) -> None:
         """Set the cookie, for as long as the browser is open."""
-        _keep(response, instance_of(request), "visitor", self.secret, seconds=None)
+        keep_cookie(response, instance_of(request), "visitor", self.secret, seconds=None)
 
 
 def visitor_of(request: Request) -> Visitor:
     """The present one, or a new one that must be kept."""
-    secret = request.cookies.get(_cookie(instance_of(request), "visitor"), "")
+    secret = read_cookie(request, instance_of(request), "visitor")
     if not 20 <= len(secret) <= 200:
         secret = secrets.token_urlsafe(32)
     return Visitor(secret, _csrf("visitor", secret))

@@ -101,7 +101,7 @@ def test_browser_without_script_everything_works(chromium, live, published, chie
             assert visit.page.locator("h1").count() == 1
             assert visit.page.locator("button[data-copy]:visible").count() == 0
         visit.go(f"/workspaces/{published.workspace['id']}")
-        visit.says("Not live")
+        visit.says("Updates off")
         visit.page.get_by_role("button", name="Sync now").click()
         visit.says("A sync was asked for.")
         visit.page.get_by_role("link", name="Settings").click()

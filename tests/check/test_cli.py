@@ -262,6 +262,16 @@ def test_a_line_with_a_credential_is_never_quoted():
         assert token[:8] not in text
 
 
+@pytest.mark.parametrize("form", ["[{0}]\n[{0}]\n", '[execution.env]\nrequired = ["{0}"]\n'])
+def test_nor_is_it_told_by_another_finding(form):
+    token = "ghp_" + "a8Kd0Lq2Zx9Vb3Nm7Wt5Ye1Rc6Uf4Hs8GJ2q"
+    tree = workspace({"configs/eval/demo.toml": EVAL + form.format(token)})
+    report = inspect(tree)
+    assert report.findings
+    for text in (to_text(report, tree), to_github(report), to_json(report), to_sarif(report)):
+        assert token[:8] not in text
+
+
 def test_it_runs_as_a_program(checkout):
     """Import time and exit codes without a test runner around."""
     code = "import typer; from gitsync.cli.check import check; typer.run(check)"

@@ -275,6 +275,11 @@ CONFIGS: dict[str, tuple[str, str, list[str]]] = {
         head("[evaluation]", "limit = 2.0", "n = true"),
         ["invalid-value 7", "invalid-value 8"],
     ),
+    "endless-threshold": (
+        EV,
+        head("[evaluation]", "pass_threshold = 1" + "0" * 400, "n = 0"),
+        ["invalid-value 7", "invalid-value 8"],
+    ),
     "inf-threshold": (EV, head("[evaluation]", "pass_threshold = inf"), ["invalid-value 7"]),
     "text-timeout": (EV, head("[evaluation]", "grader_timeout_s = '9'"), ["invalid-value 7"]),
     "zero-timeout": (EV, head("[evaluation]", "agent_workflow_timeout_s = 0"), ["invalid-value 7"]),

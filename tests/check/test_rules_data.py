@@ -14,6 +14,8 @@ DATA: dict[str, tuple[str, bytes, list[str]]] = {
     "only-header": ("a.csv", b"user_prompt,label\n", ["too-few-rows 1"]),
     "blank-lines": ("a.jsonl", b"\n \n" + ROW.encode() * 4 + b"\r\n", []),
     "latin": ("a.jsonl", ROW.encode() * 5 + b'"\xe9"\n', ["data-encoding 6"]),
+    "latin-twice": ("a.jsonl", ROW.encode() * 2 + b'"\xe9"\n' * 3, ["data-encoding 3"]),
+    "latin-csv-twice": ("a.csv", b"user_prompt,label\r\na,\xff\r\nb,\xff\r\n", ["data-encoding 2"]),
     "latin-csv": ("a.csv", b"user_prompt,label\r\na,\xff\r\n", ["data-encoding 2"]),
     "bom": ("a.jsonl", b"\xef\xbb\xbf" + ROW.encode(), ["data-bom 1"]),
     "bom-csv": ("a.csv", b"\xef\xbb\xbfuser_prompt,label\na,b\n", ["data-bom 1"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -138,6 +139,72 @@ def test_the_page_of_a_role_is_for_that_role(live, place):
         assert ("look", {}) in refused  # the browser asks by itself and is told why not
 
 
+def test_a_page_made_with_new_rights_is_not_told_to_the_old_role(live, place):
+    """Both follow as readers; one becomes an owner, whose page the other must not get."""
+    workspace, checkout, after = place
+    path = f"/workspaces/{workspace}/deliveries"
+    live._count += 1
+    emails = [f"{name}-{live._count}@example.com" for name in ("riser", "stayer")]
+    people = [enter(live, email, is_admin=False) for email in emails]
+    for email in emails:
+        live.call("PUT", f"/workspaces/{workspace}/members/{email}", json={"role": "reader"})
+    with (
+        watching(people[0], path, workspace=workspace, after=after) as first,
+        watching(people[1], path, workspace=workspace, after=after) as second,
+    ):
+        live.call("PUT", f"/workspaces/{workspace}/members/{emails[0]}", json={"role": "owner"})
+        assert people[0].get(path).status_code == 200
+        checkout.commit({"n.md": "1"})
+        checkout.push("-q", "origin", "main")
+        for seen in (first, second):
+            until(lambda seen=seen: ("message", "version.published") in seen)
+        assert not pages_in(first) and not pages_in(second)
+        assert ("look", {}) in first and ("look", {}) in second
+    for person in people:
+        person.http.close()
+
+
+def test_a_page_that_takes_long_is_told_all_the_same(live, place, monkeypatch):
+    workspace, checkout, after = place
+    fetch = fresh._fetch
+
+    async def slow(look):
+        await asyncio.sleep(0.5)
+        return await fetch(look)
+
+    monkeypatch.setattr(fresh, "_fetch", slow)
+    monkeypatch.setattr(fresh, "KEPT_S", 0.1)
+    path = f"/workspaces/{workspace}"
+    with enter(live) as chief, watching(chief, path, workspace=workspace, after=after) as seen:
+        checkout.commit({"n.md": "1"}, "Told late")
+        checkout.push("-q", "origin", "main")
+        until(lambda: any("Told late" in text for text in pages_in(seen)))
+        until(lambda: ("message", "version.published") in seen)
+
+
+def test_the_feed_goes_on_after_what_nobody_expected(live, place, monkeypatch):
+    workspace, checkout, after = place
+    feed = live.running._server.config.app.state.feed
+    more, failed = feed._more, []
+
+    def broken():
+        if not failed:
+            failed.append(True)
+            raise RuntimeError("can't start new thread")
+        return more()
+
+    with (
+        enter(live) as chief,
+        watching(chief, "/workspaces", after=after) as seen,
+    ):
+        monkeypatch.setattr(feed, "_more", broken)
+        for number in range(2):
+            checkout.commit({"n.md": str(number)})
+            checkout.push("-q", "origin", "main")
+        until(lambda: seen.count(("message", "version.published")) == 2)
+    assert failed
+
+
 def test_a_list_of_workspaces_is_its_viewer_s_own(live, place):
     workspace, checkout, after = place
     other = live.create()
@@ -180,6 +247,11 @@ def test_a_list_of_workspaces_is_its_viewer_s_own(live, place):
         "/workspaces/ws_1\r\nX: y",
         "/workspaces/ws_1\n",
         "/workspaces/ws_1#x",
+        "/workspaces/ws_1/runs/r/live",
+        "/workspaces/ws_1/runs/r/live?n=1",
+        "/workspaces/ws_1/versions/main/archive.tar.gz",
+        "/workspaces/ws_1/artifacts/sha256:00.tar",
+        "/workspaces/ws_1/datasets/big/content",
         "/workspaces",
         "/admin",
         "",

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from gitsync.check.render.github import all_findings
+from gitsync.check.secrets import redacted
 from gitsync.model import Finding, Report, Severity, Verdict
 from gitsync.text import printable
 from gitsync.tree import TooLarge, Tree
@@ -133,6 +134,8 @@ class _Sources:
         if found.line > len(lines):
             return None
         line = lines[found.line - 1]
+        if redacted(line) != line:  # an excerpt is no place for a credential
+            return None
         at = min(found.column - 1, len(line))
         start = max(0, at - _WIDTH // 2) if at > _WIDTH - 16 else 0
         before = ("…" if start else "") + printable(line[start:at])

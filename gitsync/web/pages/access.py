@@ -24,7 +24,14 @@ from gitsync.store import DatabaseFailed, RowExists, workspaces
 from gitsync.web.auth import InstanceDep, instance_of, role_in
 from gitsync.web.logs import loggable
 from gitsync.web.pages.render import page, path_to
-from gitsync.web.session import FormRefused, Session, SessionDep, SignInNeeded, find_session
+from gitsync.web.session import (
+    FormRefused,
+    MadeFor,
+    Session,
+    SessionDep,
+    SignInNeeded,
+    find_session,
+)
 from gitsync.web.wire import status_of
 
 log = logging.getLogger(__name__)
@@ -168,9 +175,13 @@ class Enters:
     def __init__(self, role: Role) -> None:
         self.role = role
 
-    def __call__(self, workspace_id: str, instance: InstanceDep, viewer: SessionDep) -> Room:
+    def __call__(
+        self, request: Request, workspace_id: str, instance: InstanceDep, viewer: SessionDep
+    ) -> Room:
         """Check and load."""
-        return enter(instance, viewer, workspace_id.replace("\0", ""), self.role)
+        room = enter(instance, viewer, workspace_id.replace("\0", ""), self.role)
+        MadeFor.of(request).role = room.role
+        return room
 
 
 ReaderRoom = Annotated[Room, Depends(Enters(Role.READER))]
@@ -201,6 +212,7 @@ _DONE = {
     "disconnected": "The workspace is disconnected. What is published stays readable.",
     "deleted": "The workspace and its versions were deleted.",
     "saved": "Saved.",
+    "credential": "The credential was replaced, and the repository is looked at with it.",
     "member": "The member's role is set.",
     "member-gone": "The member was removed.",
     "revoked": "The token was revoked. It stopped working at once.",

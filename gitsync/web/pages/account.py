@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from gitsync.errors import GitSyncError
 from gitsync.instance import Instance
 from gitsync.store import people
-from gitsync.web import wire
 from gitsync.web.api import tokens
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import PageRoute, back_to, notice_of
+from gitsync.web.pages.forms import Refused, checked
+from gitsync.web.pages.handed import Handed, hand_over, handed
 from gitsync.web.pages.render import page
-from gitsync.web.pages.settings import checked
 from gitsync.web.session import FormDep, Session, SessionDep
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 def _page(
-    request: Request, instance: Instance, viewer: Session, *, status: int = 200, **more: Any
+    request: Request, instance: Instance, viewer: Session, *, refused: Refused | None = None
 ) -> Response:
     with instance.database.read() as db:
         found = people.list_tokens(db, viewer.user.id)
-    values = {"secret": None, "refused": None, "notice": notice_of(request), **more}
     return page(
         request,
         "account.html",
         viewer=viewer,
-        status=status,
+        status=200 if refused is None else refused.status,
         tokens=found,
         server=instance.settings.url,
-        **values,
+        given=handed(request, instance, viewer, at="/account"),
+        refused=refused,
+        notice=notice_of(request),
     )
 
 
@@ -56,9 +55,10 @@ def make(form: FormDep, request: Request, instance: InstanceDep) -> Response:
         )
         made = tokens.create(body, instance, viewer.caller)
     except GitSyncError as e:
-        status = wire.status_of(e)
-        return _page(request, instance, viewer, status=status, refused=e.message)
-    return _page(request, instance, viewer, secret=made["secret"])
+        refused = Refused.of("token", form, e, expires_in_days="days")
+        return _page(request, instance, viewer, refused=refused)
+    given = Handed("token", made["secret"])
+    return hand_over(request, instance, viewer, given, at="/account", anchor="main")
 
 
 @router.post("/account/tokens/revoke")

@@ -1,6 +1,7 @@
 """Templates and skills: what there is, what the workspace has, a preview as a diff, one commit.
 
-Nothing is committed that was not shown: the form that commits names the commit it was planned on.
+Nothing is committed that was not shown: the form that commits names the commit it was planned on,
+and carries the mark of the values it was planned for.
 """
 
 from __future__ import annotations
@@ -11,30 +12,22 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import RedirectResponse, Response
 
 from gitsync import changes
-from gitsync.errors import Forbidden, GitSyncError, InvalidInput
+from gitsync.errors import Conflict, Forbidden, GitSyncError, NotFound
+from gitsync.git.failures import RefMoved
 from gitsync.template.catalogue import builtin
-from gitsync.template.operations import (
-    ApplyStarter,
-    InstallSkills,
-    Operation,
-    RepairSkills,
-    UninstallSkills,
-    UpdateTemplate,
-    UpgradeSkills,
-)
-from gitsync.template.selection import SkillMode
-from gitsync.template.threeway import OnConflict
+from gitsync.template.operations import Operation
 from gitsync.web import wire
 from gitsync.web.api.changing import Asked, ChangeBody
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import PageRoute, ReaderRoom, Room
+from gitsync.web.pages.change_forms import mark_of, operation_of, wanted
+from gitsync.web.pages.forms import checked
+from gitsync.web.pages.plan_view import view
 from gitsync.web.pages.render import page, path_to
-from gitsync.web.pages.settings import checked
 from gitsync.web.session import CheckedForm, FormDep
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 Name = Annotated[str, Path(max_length=200)]
-SHOWN_DIFFS, DIFF_LINES = 40, 400
 ZERO = "0" * 40
 
 
@@ -63,18 +56,14 @@ def gallery(room: ReaderRoom, request: Request, instance: InstanceDep) -> Respon
     )
 
 
+class PlanOutdated(Conflict):
+    """The form asks for something else than the plan that was shown."""
+
+
 @router.get("/workspaces/{workspace_id}/templates/{name}")
 def starter(name: Name, room: ReaderRoom, request: Request) -> Response:
     """One starter with a form made from the schema of its parameters."""
-    return page(
-        request,
-        "starter.html",
-        viewer=room.viewer,
-        room=room,
-        ws=room.workspace,
-        tab="templates",
-        starter=builtin().starter(name).to_json(),
-    )
+    return _page(room, request, starter=builtin().starter(name).to_json())
 
 
 @router.post("/workspaces/{workspace_id}/changes")
@@ -83,16 +72,15 @@ def change(form: FormDep, room: ReaderRoom, request: Request, instance: Instance
     is_commit = form.text("go") == "commit"
     if is_commit and not room.may("member"):
         raise Forbidden("This needs the role member in the workspace.")
+    asked = Asked(request, instance, room.viewer.caller, room.workspace)
     try:
-        operation = _operation(form)
-        body = checked(
-            ChangeBody,
-            branch=form.text("branch") or None,
-            expected_sha=(form.text("base") or None) if is_commit else None,
-            message=form.text("message") or None,
-            dry_run=not is_commit,
-        )
-        found = Asked(request, instance, room.viewer.caller, room.workspace).change(body, operation)
+        operation = operation_of(form)
+        if not is_commit:
+            return _shown(room, request, form, _plan(asked, form, operation))
+        try:
+            found = _commit(asked, form, operation)
+        except (RefMoved, PlanOutdated) as e:  # what is so now is one look away
+            return _shown(room, request, form, _plan(asked, form, operation), late=e)
     except GitSyncError as e:
         return _shown(room, request, form, None, refused=e)
     if found["commit_sha"] is not None and found["outcome"] == "committed":
@@ -103,6 +91,24 @@ def change(form: FormDep, room: ReaderRoom, request: Request, instance: Instance
     return _shown(room, request, form, found)
 
 
+def _plan(asked: Asked, form: CheckedForm, operation: Operation) -> dict[str, Any]:
+    body = checked(ChangeBody, branch=form.text("branch") or None, dry_run=True)
+    return asked.change(body, operation)
+
+
+def _commit(asked: Asked, form: CheckedForm, operation: Operation) -> dict[str, Any]:
+    """Commit the plan that was shown, or `PlanOutdated`, or `RefMoved`."""
+    if form.text("planned") != mark_of(form):
+        raise PlanOutdated("The form was changed after its plan was made.")
+    body = checked(
+        ChangeBody,
+        branch=form.text("branch") or None,
+        expected_sha=form.text("base"),
+        message=form.text("message") or None,
+    )
+    return asked.change(body, operation)
+
+
 def _shown(
     room: Room,
     request: Request,
@@ -110,88 +116,70 @@ def _shown(
     found: dict[str, Any] | None,
     *,
     refused: GitSyncError | None = None,
+    late: GitSyncError | None = None,
 ) -> Response:
     # the live preview of a form shows what is wrong in its place: that is no failed request
     is_part = "hx-request" in request.headers
-    status = 200 if refused is None or is_part else wire.status_of(refused)
+    problem = refused or late
+    base = (found["base_sha"] or ZERO) if found else ""
+    return _page(
+        room,
+        request,
+        status=200 if problem is None or is_part else wire.status_of(problem),
+        starter=_starter_of(form),
+        given=dict(wanted(form)),
+        wanted=wanted(form),
+        message=form.text("message"),
+        plan=view(found) if found else None,
+        planned=mark_of(form),
+        base=base,
+        refused=refused.message if refused else None,
+        wrong=_field_of(refused),
+        late=late is not None and ("moved" if isinstance(late, RefMoved) else "changed"),
+        is_behind=base == form.text("base"),
+    )
+
+
+def _starter_of(form: CheckedForm) -> dict[str, Any] | None:
+    """The starter that a form is about, None for other changes."""
+    if form.text("operation") != "apply":
+        return None
+    try:
+        return builtin().starter(form.text("starter")).to_json()
+    except NotFound:
+        return None
+
+
+def _field_of(error: GitSyncError | None) -> str:
+    """The field of the form that an error is about, as the form calls it."""
+    name = str(error.details.get("field", "")) if error else ""
+    return name.replace("parameters.", "p.")
+
+
+def _page(room: Room, request: Request, *, starter: dict[str, Any] | None, **more: Any) -> Response:
+    """The form of a starter, or what a button asked for, with its plan once there is one."""
+    here = path_to("workspaces", room.workspace.id, "templates")
+    values = {
+        "given": {},
+        "wanted": [],
+        "message": "",
+        "plan": None,
+        "planned": "",
+        "base": "",
+        "refused": None,
+        "wrong": "",
+        "late": "",
+        "is_behind": False,
+        **more,
+    }
     return page(
         request,
-        "change.html",
+        "change.html" if starter is None else "starter.html",
         viewer=room.viewer,
-        status=status,
+        here=f"{here}/{starter['name']}" if starter else here,
         room=room,
         ws=room.workspace,
         tab="templates",
-        plan=found,
-        base=(found["base_sha"] or ZERO) if found else "",
-        diffs=[_diff(patch) for patch in (found.get("diffs") or [])[:SHOWN_DIFFS]] if found else [],
-        hidden=[
-            (key, value)
-            for key, value in form.fields.multi_items()
-            if isinstance(value, str) and key not in ("csrf", "go", "base", "message")
-        ],
-        refused=refused.message if refused else None,
+        starter=starter,
+        **values,
     )
-
-
-def _diff(patch: dict[str, Any]) -> dict[str, Any]:
-    """A unified diff as lines with their kind."""
-    lines = [line for line in str(patch["patch"]).splitlines() if not line.startswith(_HEADS)]
-    return {
-        "path": patch["path"],
-        "lines": [(_kind(line), line) for line in lines[:DIFF_LINES]],
-        "more": max(0, len(lines) - DIFF_LINES),
-    }
-
-
-_HEADS = ("+++ ", "--- ", "diff --git ", "index ", "new file mode ", "deleted file mode ")
-
-
-def _kind(line: str) -> str:
-    return {"+": "plus", "-": "gone", "@": "place"}.get(line[:1], "")
-
-
-# -- forms ----------------------------------------------------------------------------------------
-
-
-def _operation(form: CheckedForm) -> Operation:
-    kind, names = (
-        form.text("operation"),
-        tuple(v for v in form.fields.getlist("skill") if isinstance(v, str)),
-    )
-    if kind == "apply":
-        name = form.text("starter")
-        schema = builtin().starter(name).to_json()["parameters"]
-        given = parameters_of(form, schema)
-        return ApplyStarter(name, form.text("rollout") or None, given, form.text("force") == "yes")
-    if kind == "update":
-        return UpdateTemplate({}, None, (), OnConflict.REPORT)
-    if kind == "install":
-        return InstallSkills(names, SkillMode.LINK)
-    if kind == "upgrade":
-        return UpgradeSkills(names, OnConflict.REPORT)
-    if kind == "uninstall":
-        return UninstallSkills(names, False)
-    if kind == "repair":
-        return RepairSkills(None, False)
-    raise InvalidInput("There is no such change.", field="operation")
-
-
-def parameters_of(form: CheckedForm, schema: dict[str, Any]) -> dict[str, bool | int | float | str]:
-    """The fields `p.NAME` by the types of a JSON Schema; what is not sent keeps its default."""
-    found: dict[str, bool | int | float | str] = {}
-    for name, rule in schema["properties"].items():
-        text = form.fields.get(f"p.{name}")
-        if not isinstance(text, str):
-            continue
-        if rule["type"] == "boolean":
-            found[name] = text == "yes"
-        elif rule["type"] in ("integer", "number"):
-            try:
-                found[name] = int(text) if rule["type"] == "integer" else float(text)
-            except ValueError:
-                title = rule.get("title", name)
-                raise InvalidInput(f"{title} must be a number.", field=name) from None
-        else:
-            found[name] = text.strip()
-    return found

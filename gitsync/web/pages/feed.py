@@ -21,7 +21,7 @@ from starlette.types import Send
 
 from gitsync.instance import Instance
 from gitsync.records import Event, Role
-from gitsync.store import DatabaseFailed, events
+from gitsync.store import events
 from gitsync.web import wire
 from gitsync.web.auth import Waits
 from gitsync.web.pages.fresh import LOOK, Fresh, Look, Made
@@ -92,15 +92,17 @@ class Line:
     shown: int = 0  # the number of the page that was sent last, 0 for none
     returned: asyncio.Event = field(default_factory=asyncio.Event)
     writing: asyncio.Task[None] | None = None  # what the connection did not take yet
+    is_broken: bool = False  # something could not be written: the browser comes back for it
 
     def write(self, text: bytes) -> bool:
         """Send it; False if the connection takes no more for now, `writing` ends once it does."""
         loop = asyncio.get_running_loop()
         task = asyncio.Task(self._write(text), loop=loop, eager_start=True)
-        if task.done():
-            return task.exception() is None
-        self.writing = task
-        return False
+        if not task.done():
+            self.writing = task
+            return False
+        self.is_broken = task.cancelled() or task.exception() is not None
+        return not self.is_broken
 
     async def _write(self, text: bytes) -> None:
         await self.send({"type": "http.response.body", "body": text, "more_body": True})
@@ -133,13 +135,12 @@ class Audience:
 
     async def _tell(self) -> None:
         while due := self._due():
-            last, look = self._feed.last, due[0][0].look
-            since = max(self._feed.told_at, *(line.read_at for line, _, _ in due))
-            made = None if look is None else await self._feed.fresh.newest(look, since)
+            last = self._feed.last
+            made = await self._newest([line for line, _, _, _ in due])
             pages: dict[str, bytes] = {}
             number = 0
-            for line, before, text in due:
-                if line not in self._lines or line.after != before:
+            for line, before, sight, text in due:
+                if line not in self._lines or line.after != before or line.sight is not sight:
                     continue  # its own task told it something meanwhile
                 page = _page(line, made, pages)
                 text, line.missed = page + line.missed + text, b""
@@ -150,10 +151,20 @@ class Audience:
                 if number % GROUP == 0:
                     await asyncio.sleep(STEP_S)
 
-    def _due(self) -> list[tuple[Line, int, bytes]]:
+    async def _newest(self, lines: list[Line]) -> Made | None:
+        """Their page, asked for by one of them, or by a second one if it was not theirs to see."""
+        looks = {line.look.viewer.user.id: line.look for line in lines if line.look is not None}
+        since = max(self._feed.told_at, *(line.read_at for line in lines))
+        for look in list(looks.values())[:2]:
+            made = await self._feed.fresh.newest(look, since)
+            if made is not None:
+                return made
+        return None
+
+    def _due(self) -> list[tuple[Line, int, Sight, bytes]]:
         """Who has to be told what, and the last they heard; lines we cannot tell go back."""
         texts: dict[tuple[int, Sight], bytes | None] = {}
-        found: list[tuple[Line, int, bytes]] = []
+        found: list[tuple[Line, int, Sight, bytes]] = []
         for line in list(self._lines):
             key = line.after, line.sight
             if key not in texts:
@@ -162,7 +173,7 @@ class Audience:
             if text is None:
                 self._give_back(line)
             elif text or line.missed:
-                found.append((line, line.after, text))
+                found.append((line, line.after, line.sight, text))
             else:
                 line.after = max(line.after, self._feed.last)
         return found
@@ -251,6 +262,8 @@ class Feed:
         audience = self._audiences.setdefault(key, Audience(self))
         self._held[line] = key
         audience.add(line)
+        if self.is_closing:
+            line.returned.set()
         try:
             yield
         finally:
@@ -273,7 +286,7 @@ class Feed:
         while not self._closing.is_closed:
             try:
                 found = await self._instance.signals.wait_for(self._more, seconds=ROUND_S)
-            except DatabaseFailed:
+            except Exception:  # whatever it is: pages that hear nothing any more look alive
                 log.exception("events of pages cannot be read")
                 await asyncio.sleep(1)
                 continue

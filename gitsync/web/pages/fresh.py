@@ -20,18 +20,26 @@ from typing import Annotated
 
 import httpx
 from fastapi import Query, Request
+from starlette.types import Receive, Scope, Send
 
 from gitsync.records import Role
 from gitsync.web.logs import loggable
-from gitsync.web.session import Session
+from gitsync.web.session import MadeFor, Session
 
 log = logging.getLogger(__name__)
 PAUSE_S = 0.2  # between two texts of one page
 KEPT, KEPT_S = 64, 5.0
-SECONDS = 20.0  # a page that takes longer is asked for by the browser instead
+SECONDS = 5.0  # a page that takes longer is asked for by the browser instead
 
-# pages that follow events; the characters are those that our own links hold
-_PATH = re.compile(r"/(admin|workspaces(/[\w.~%@+-]+)*)(\?[\w.~%@+&=/-]*)?", re.ASCII)
+# pages that follow events, no downloads and no streams; the characters are those of our own links
+_SEGMENT = r"/[\w.~%@+-]+"
+_PATH = re.compile(
+    r"/(admin|workspaces"
+    rf"|workspaces{_SEGMENT}(/(rollouts|syncs|commits|versions|runs|datasets)({_SEGMENT})?"
+    rf"|/versions{_SEGMENT}/diff|/secrets|/deliveries)?"
+    r")(\?[\w.~%@+&=/-]*)?",
+    re.ASCII,
+)
 _DOTS = re.compile(r"/\.{1,2}(?=[/?]|\Z)|%2e", re.IGNORECASE)
 _MOVING = re.compile(r' data-last="\d+"|>[^<>]*</time>')  # pages keep times fresh themselves
 _PARTS = re.compile(
@@ -56,6 +64,14 @@ class Look:
         if self.role is not None:
             return self.path, self.role
         return self.path, "admin" if self.viewer.caller.is_admin else self.viewer.user.id
+
+
+def _fits(look: Look, made_for: MadeFor) -> bool:
+    """True if the rights a page was made with are those of its key: they may have changed."""
+    if look.role is not None:
+        return made_for.role is look.role
+    is_admin = look.viewer.caller.is_admin
+    return made_for.is_admin == is_admin and (is_admin or made_for.user_id == look.viewer.user.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +106,21 @@ def is_page(path: str | None, workspace_id: str | None) -> bool:
     return f"{path.partition('?')[0]}/".startswith(f"/workspaces/{workspace_id}/")
 
 
+class Making:
+    """A page that is being made, and who waits for it."""
+
+    def __init__(self) -> None:
+        self.begun: float | None = None  # when it was asked for; None until it is its turn
+        self.waiting = 0
+        self.done: asyncio.Future[Made | None] = asyncio.get_running_loop().create_future()
+
+
 class Fresh:
     """The newest texts of the pages that people of this process look at."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Made] = {}
-        self._waiting: dict[Hashable, list[asyncio.Future[None]]] = {}  # for pages being made
+        self._making: dict[Hashable, Making] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
 
@@ -115,54 +140,67 @@ class Fresh:
 
         None if it cannot be made, or is not for this viewer.
         """
-        loop, key = asyncio.get_running_loop(), look.key
+        key, now = look.key, asyncio.get_running_loop().time()
+        made = self._made.get(key)
+        if made is not None and made.begun >= max(since, now - KEPT_S):
+            return made
         while True:
-            made = self._made.get(key)
-            if made is not None and made.begun >= max(since, loop.time() - KEPT_S):
+            making = self._making.get(key)
+            if making is None:
+                making = self._making[key] = Making()
+                task = asyncio.create_task(self._make(look, making), name="page")
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            making.waiting += 1
+            try:
+                made = await asyncio.shield(making.done)
+            finally:
+                making.waiting -= 1
+            if making.begun is not None and making.begun >= since:
                 return made
-            waiting, done = self._waiting.get(key), loop.create_future()
-            if waiting is not None:  # what another one asked for may serve us, or be too old
-                waiting.append(done)
-                await done
-                continue
-            self._waiting[key] = [done]
-            task = asyncio.create_task(self._make(look), name="page")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            await done
-            if self._made.get(key) is made:
-                return None
+            # what another one asked for is too old for us
 
-    async def _make(self, look: Look) -> None:
-        loop = asyncio.get_running_loop()
+    async def _make(self, look: Look, making: Making) -> None:
+        loop, key, made = asyncio.get_running_loop(), look.key, None
         try:
-            before = self._made.get(look.key)
+            before = self._made.get(key)
             if before is not None:
                 await asyncio.sleep(max(0.0, before.begun + PAUSE_S - loop.time()))
             await self._turn.acquire()
-            begun = loop.time()
+            making.begun = loop.time()
+            if not making.waiting:  # they all left
+                self._turn.release()
+                return
             try:
                 text = await _fetch(look)
             finally:  # as long again for everybody else
-                loop.call_later(loop.time() - begun, self._turn.release)
+                rest = min(loop.time() - making.begun, PAUSE_S)
+                loop.call_later(rest, self._turn.release)
             if text is not None:  # the newest last
-                self._made.pop(look.key, None)
-                self._made[look.key] = Made.of(begun, text, look.viewer.csrf)
+                made = Made.of(making.begun, text, look.viewer.csrf)
+                self._made.pop(key, None)
+                self._made[key] = made
                 while len(self._made) > KEPT:
                     del self._made[next(iter(self._made))]
+        except Exception:
+            log.exception("page not made path=%s", loggable(look.path))
         finally:
-            waiting = self._waiting.pop(look.key)
-            for done in waiting:
-                if not done.done():  # or its viewer has left
-                    done.set_result(None)
+            del self._making[key]
+            making.done.set_result(made)
 
 
 async def _fetch(look: Look) -> str | None:
     """The title, head and main part of a page as its viewer gets it; None if they get another."""
+    made_for = MadeFor()
+
+    async def inner(scope: Scope, receive: Receive, send: Send) -> None:
+        await look.request.app({**scope, MadeFor.KEY: made_for}, receive, send)
+
     inside = httpx.ASGITransport(
-        look.request.app, raise_app_exceptions=False, client=look.request.client or ("", 0)
+        inner, raise_app_exceptions=False, client=look.request.client or ("", 0)
     )
-    headers = {"Cookie": look.request.headers.get("cookie", ""), "HX-Request": "true"}
+    cookies = [(b"cookie", v) for k, v in look.request.scope["headers"] if k == b"cookie"]
+    headers = [*cookies, (b"hx-request", b"true")]
     url = str(look.request.base_url).rstrip("/") + look.path
     try:
         async with (
@@ -173,6 +211,8 @@ async def _fetch(look: Look) -> str | None:
     except (TimeoutError, httpx.HTTPError, httpx.InvalidURL):
         log.warning("page not made path=%s", loggable(look.path))
         return None
-    if answer.status_code != 200 or " data-live=" not in answer.text:
+    if answer.status_code != 200 or not _fits(look, made_for):
+        return None
+    if " data-live=" not in answer.text:
         return None
     return "".join(_PARTS.findall(answer.text))

@@ -48,16 +48,29 @@ def _sight(instance: Instance, viewer: Session, workspace: str | None) -> Sight:
         return Sight(glance.member_of(db, viewer.user.id), read_at=newest)
 
 
-def _from_store(instance: Instance, after: int) -> tuple[list[News], int | None]:
-    """Events after an id; the newest id instead if some are gone, or they are too many."""
-    with instance.database.read() as db:
-        first, last = events.first_event_id(db), events.last_event_id(db)
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """What somebody did not hear of up to the event `last`; None if they have to load anew."""
+
+    sight: Sight
+    news: list[News] | None
+    last: int
+
+    @classmethod
+    def read(cls, watch: Watch, after: int) -> Missed:
+        """Events of theirs; none if some are gone, or they are too many."""
+        database = watch.instance.database
+        with database.read() as db:
+            first, last = events.first_event_id(db), events.last_event_id(db)
+        sight = watch.sight()  # later than `last`: nothing of a new workspace is left out
         if after > last or (first > 0 and after < first - 1):
-            return [], last
-        found = events.events_after(db, after, workspaces=None, limit=KEPT + 1)
-    if len(found) > KEPT:
-        return [], last
-    return [News.of(event) for event in found], None
+            return cls(sight, None, last)
+        with database.read() as db:
+            mine = None if sight.workspaces is None else list(sight.workspaces)
+            found = events.events_after(db, after, workspaces=mine, limit=KEPT + 1)
+        if len(found) > KEPT:
+            return cls(sight, None, last)
+        return cls(sight, [News.of(event) for event in found if event.id <= last], last)
 
 
 @router.get("/live")
@@ -147,15 +160,23 @@ async def _stream(feed: Feed, watch: Watch, sight: Sight, after: int) -> AsyncIt
         yield b"retry: 500\n: open\n\n"
         while not feed.is_closing:
             if not feed.knows(line.after):
-                text = await _late(feed, watch, line)
-                if text:
-                    yield text
+                async with feed.late:
+                    missed = await anyio.to_thread.run_sync(Missed.read, watch, line.after)
+                line.sight, line.after, line.read_at = missed.sight, missed.last, loop.time()
+                if missed.news is None:
+                    line.missed, text = b"", json.dumps({"last_id": missed.last})
+                    yield message(text, id=missed.last, event="reset")
+                else:
+                    line.missed += b"".join(n.text for n in missed.news if line.sight.sees(n))
             line.look = watch.look(line.sight)
             with feed.holding(line), suppress(TimeoutError):
                 await asyncio.wait_for(line.returned.wait(), ROUND_S)
-            while line.writing is not None and not feed.is_closing:  # slow to take what it is sent
-                done, _ = await asyncio.wait([line.writing], timeout=1)
-                line.writing = None if done else line.writing
+            if line.writing is not None:  # slow to take what it is sent
+                await asyncio.wait([line.writing], timeout=ROUND_S)
+                line.is_broken = not line.writing.done() or line.writing.exception() is not None
+            if line.is_broken or feed.is_closing:
+                return
+            line.writing = None
             line.sight = await anyio.to_thread.run_sync(watch.sight)
             if loop.time() - checked >= ROUND_S:
                 checked = loop.time()
@@ -169,17 +190,3 @@ async def _stream(feed: Feed, watch: Watch, sight: Sight, after: int) -> AsyncIt
             line.writing.cancel()
         feed.leave()
         feed.waits.leave(watch.viewer.user.id)
-
-
-async def _late(feed: Feed, watch: Watch, line: Line) -> bytes:
-    """Read what a line missed from the store; what to send at once."""
-    async with feed.late:
-        line.read_at = asyncio.get_running_loop().time()
-        found, newest = await anyio.to_thread.run_sync(_from_store, watch.instance, line.after)
-    if newest is not None:
-        line.after, line.missed = newest, b""
-        return message(json.dumps({"last_id": newest}), id=newest, event="reset")
-    if found:
-        line.missed += b"".join(news.text for news in found if line.sight.sees(news))
-        line.after = found[-1].id
-    return b""

@@ -26,6 +26,7 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
+from starlette.routing import Match
 
 from gitsync import __version__
 from gitsync.records import User
@@ -78,7 +79,7 @@ def page(
         {
             "viewer": viewer,
             "path": request.url.path,
-            "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            "here": _here(request),
             "is_first": "after" not in request.query_params,
             "theme": theme if theme in THEMES else "auto",
             "csrf_field": Markup('<input type="hidden" name="csrf" value="{}">').format(csrf),
@@ -89,6 +90,20 @@ def page(
         }
     )
     return HTMLResponse(text.encode("utf-8", "replace"), status_code=status, headers=HEADERS)
+
+
+def _here(request: Request) -> str:
+    """The address at which a page can be looked at again."""
+    path = request.url.path
+    if request.method in ("GET", "HEAD"):
+        return path + (f"?{request.url.query}" if request.url.query else "")
+    # an answer to a form may stand where only forms go: then what is above it
+    while path and not any(
+        route.matches({**request.scope, "method": "GET", "path": path})[0] is Match.FULL
+        for route in request.app.routes
+    ):
+        path = path.rpartition("/")[0]
+    return path or "/"
 
 
 # -- times and numbers ----------------------------------------------------------------------------

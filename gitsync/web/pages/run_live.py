@@ -101,7 +101,8 @@ async def _stream(
             if is_over:  # nothing more comes; the browser would open an ended stream again
                 await asyncio.sleep(1)
             else:
-                found = await instance.signals.wait_for(look, seconds=ROUND_S)
+                left = max(0.1, checked + ROUND_S - loop.time())
+                found = await instance.signals.wait_for(look, seconds=left)
                 if found is not None and found[0] != seen:
                     seen, is_over = found
                     since = loop.time()

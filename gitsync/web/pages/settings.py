@@ -5,13 +5,11 @@ Every change calls the function of the API: same checks, same words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, ValidationError
 
 from gitsync import connect
 from gitsync.errors import GitSyncError, InvalidInput
@@ -25,47 +23,61 @@ from gitsync.web.api import tokens
 from gitsync.web.api import workspaces as api
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import AdminRoom, OwnerRoom, PageRoute, Room, back_to, notice_of
+from gitsync.web.pages.forms import Refused, checked
+from gitsync.web.pages.handed import Handed, hand_over, handed
 from gitsync.web.pages.render import page, path_to
-from gitsync.web.session import FormDep
+from gitsync.web.session import CheckedForm, FormDep
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 OVERLAPS = {"0": "at once", "86400": "for 24 hours", "604800": "for 7 days"}
 
 
-def checked[T: BaseModel](kind: Callable[..., T], /, **given: Any) -> T:
-    """A body of the API from a form; what is wrong with it is a refusal."""
-    try:
-        return kind(**given)
-    except ValidationError as e:
-        first = e.errors(include_url=False, include_input=False)[0]
-        raise InvalidInput(f"{first['loc'][-1]}: {first['msg']}.") from None
+# where on the page it is told what a form did
+_PLACES = {
+    "saved": "general",
+    "credential": "connection",
+    "member": "members",
+    "member-gone": "members",
+    "revoked": "tokens",
+    "suspended": "end",
+    "resumed": "end",
+    "disconnected": "end",
+}
+
+
+def _path(room: Room) -> str:
+    return path_to("workspaces", room.workspace.id, "settings")
 
 
 def _page(
-    room: Room, request: Request, instance: Instance, *, status: int = 200, **more: Any
+    room: Room,
+    request: Request,
+    instance: Instance,
+    *,
+    trial: dict[str, Any] | None = None,
+    refused: Refused | None = None,
 ) -> Response:
     with instance.database.read() as db:
         workspace = workspaces.get_workspace(db, room.workspace.id)
         credential = workspaces.get_credential(db, workspace.id)
         members = people.list_members(db, workspace.id)
         machines = people.list_machine_tokens(db, workspace.id)
-    values = {
-        "notice": notice_of(request),
-        "secret": None,
-        "token": None,
-        "trial": None,
-        "public_key": None,
-        "refused": None,
-        **more,
-    }
+    place = _PLACES.get(request.query_params.get("done", ""), "")
+    notice = notice_of(request)
     return page(
         request,
         "settings.html",
         viewer=room.viewer,
-        status=status,
+        status=200 if refused is None else refused.status,
         room=room,
         ws=workspace,
         tab="settings",
+        notice=None if place else notice,
+        place=place,
+        told=notice,
+        given=handed(request, instance, room.viewer, at=_path(room)),
+        trial=trial,
+        refused=refused,
         credential=credential,
         members=members,
         machines=machines,
@@ -75,13 +87,23 @@ def _page(
         webhook=api.webhook_url(instance, workspace),
         roles=list(Role),
         overlaps=OVERLAPS,
-        **values,
     )
 
 
-def _done(room: Room, word: str, anchor: str = "") -> RedirectResponse:
-    path = path_to("workspaces", room.workspace.id, "settings", done=word)
-    return RedirectResponse(path + anchor, status_code=303)
+def _done(room: Room, word: str) -> RedirectResponse:
+    return RedirectResponse(f"{_path(room)}?done={word}#{_PLACES[word]}", status_code=303)
+
+
+def _refused(
+    room: Room,
+    request: Request,
+    instance: Instance,
+    form: CheckedForm,
+    name: str,
+    error: GitSyncError,
+    **called: str,
+) -> Response:
+    return _page(room, request, instance, refused=Refused.of(name, form, error, **called))
 
 
 @router.get("/workspaces/{workspace_id}/settings")
@@ -93,24 +115,19 @@ def show(room: AdminRoom, request: Request, instance: InstanceDep) -> Response:
 @router.post("/workspaces/{workspace_id}/settings")
 def change(form: FormDep, room: AdminRoom, request: Request, instance: InstanceDep) -> Response:
     """Name, identity, branches, check options."""
-    body = checked(
-        api.ChangeBody,
-        name=form.text("name"),
-        identity=form.text("identity"),
-        watch=form.text("watch"),
-        default_branch=form.text("default_branch") or None,
-        accept_harbor_native=form.text("accept_harbor_native") == "yes",
-    )
     try:
+        body = checked(
+            api.ChangeBody,
+            name=form.text("name"),
+            identity=form.text("identity"),
+            watch=form.text("watch"),
+            default_branch=form.text("default_branch") or None,
+            accept_harbor_native=form.text("accept_harbor_native") == "yes",
+        )
         api.change(body, room.workspace, instance)
     except GitSyncError as e:
-        return _refused(room, request, instance, e)
+        return _refused(room, request, instance, form, "general", e)
     return _done(room, "saved")
-
-
-def _refused(room: Room, request: Request, instance: Instance, error: GitSyncError) -> Response:
-    status = wire.status_of(error)
-    return _page(room, request, instance, status=status, refused=error.message)
 
 
 @router.post("/workspaces/{workspace_id}/settings/test")
@@ -119,7 +136,7 @@ def test(form: FormDep, room: AdminRoom, request: Request, instance: InstanceDep
     try:
         trial = connect.try_workspace(instance, room.workspace)
     except GitSyncError as e:
-        return _refused(room, request, instance, e)
+        return _refused(room, request, instance, form, "connection", e)
     return _page(room, request, instance, trial=trial)
 
 
@@ -136,12 +153,10 @@ def credential(form: FormDep, room: AdminRoom, request: Request, instance: Insta
             known_hosts=form.text("known_hosts") or None,
             generate_key=kind == "ssh",
         )
-        key = connect.set_credential(instance, room.workspace, body.given())
+        connect.set_credential(instance, room.workspace, body.given())
     except GitSyncError as e:
-        return _refused(room, request, instance, e)
-    if key is not None:
-        return _page(room, request, instance, public_key=key)
-    return _done(room, "saved")
+        return _refused(room, request, instance, form, "credential", e)
+    return _done(room, "credential")
 
 
 @router.post("/workspaces/{workspace_id}/settings/rotate")
@@ -154,19 +169,20 @@ def rotate(form: FormDep, room: AdminRoom, request: Request, instance: InstanceD
     secret = connect.rotate_webhook_secret(
         instance, room.workspace, overlap=timedelta(seconds=float(overlap))
     )
-    return _page(room, request, instance, secret=secret)
+    given, at = Handed("webhook", secret), _path(room)
+    return hand_over(request, instance, room.viewer, given, at=at, anchor="webhook")
 
 
 @router.post("/workspaces/{workspace_id}/settings/members")
 def set_member(form: FormDep, room: AdminRoom, request: Request, instance: InstanceDep) -> Response:
     """Add a member, or change a role."""
-    body = checked(api.MemberBody, role=form.text("role"))
     caller = room.viewer.caller
     try:
+        body = checked(api.MemberBody, role=form.text("role"))
         api.put_member(form.text("email"), body, room.workspace, instance, caller)
     except GitSyncError as e:
-        return _refused(room, request, instance, e)
-    return _done(room, "member", "#members")
+        return _refused(room, request, instance, form, "member", e)
+    return _done(room, "member")
 
 
 @router.post("/workspaces/{workspace_id}/settings/members/remove")
@@ -177,8 +193,8 @@ def remove_member(
     try:
         api.delete_member(form.text("email"), room.workspace, instance, room.viewer.caller)
     except GitSyncError as e:
-        return _refused(room, request, instance, e)
-    return _done(room, "member-gone", "#members")
+        return _refused(room, request, instance, form, "member-gone", e)
+    return _done(room, "member-gone")
 
 
 @router.post("/workspaces/{workspace_id}/settings/tokens")
@@ -194,15 +210,17 @@ def make_token(form: FormDep, room: AdminRoom, request: Request, instance: Insta
         )
         made = tokens.create(body, instance, room.viewer.caller)
     except GitSyncError as e:
-        return _refused(room, request, instance, e)
-    return _page(room, request, instance, token=made["secret"])
+        called = {"expires_in_days": "days"}
+        return _refused(room, request, instance, form, "token", e, **called)
+    given, at = Handed("token", made["secret"]), _path(room)
+    return hand_over(request, instance, room.viewer, given, at=at, anchor="tokens")
 
 
 @router.post("/workspaces/{workspace_id}/settings/tokens/revoke")
 def revoke_token(form: FormDep, room: AdminRoom, instance: InstanceDep) -> Response:
     """Revoke a machine token."""
     tokens.revoke(form.text("token"), instance, room.viewer.caller)
-    return _done(room, "revoked", "#tokens")
+    return _done(room, "revoked")
 
 
 @router.post("/workspaces/{workspace_id}/settings/suspend")
@@ -223,8 +241,9 @@ def resume(form: FormDep, room: AdminRoom, instance: InstanceDep) -> Response:
 def disconnect(form: FormDep, room: AdminRoom, request: Request, instance: InstanceDep) -> Response:
     """End for good; the identity is typed, so that nobody does it in passing."""
     if form.text("identity").lower() != room.workspace.identity.lower():
-        text = f"Type {room.workspace.identity} to disconnect; nothing was changed."
-        return _refused(room, request, instance, InvalidInput(text))
+        text = f"Type {room.workspace.identity} to disconnect."
+        error = InvalidInput(text, field="identity")
+        return _refused(room, request, instance, form, "end", error)
     connect.disconnect(instance, room.workspace)
     return _done(room, "disconnected")
 
@@ -233,7 +252,8 @@ def disconnect(form: FormDep, room: AdminRoom, request: Request, instance: Insta
 def delete(form: FormDep, room: OwnerRoom, request: Request, instance: InstanceDep) -> Response:
     """Remove a disconnected workspace with its versions."""
     if form.text("identity").lower() != room.workspace.identity.lower():
-        text = f"Type {room.workspace.identity} to delete; nothing was changed."
-        return _refused(room, request, instance, InvalidInput(text))
+        text = f"Type {room.workspace.identity} to delete."
+        error = InvalidInput(text, field="identity")
+        return _refused(room, request, instance, form, "end", error)
     connect.delete(instance, room.workspace)
     return back_to("/workspaces", "deleted")

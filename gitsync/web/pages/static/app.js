@@ -48,6 +48,21 @@
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
   });
 
+  // -- a form with a plan beside it: what was typed since is not what the plan shows -------------
+  document.addEventListener("input", (event) => {
+    if (!event.target.closest("form[data-plan]")) return;
+    const plan = document.getElementById("plan");
+    plan.setAttribute("aria-busy", "true"); // the next plan comes without it
+    for (const button of plan.querySelectorAll("button[form]")) button.disabled = true;
+  });
+  document.addEventListener("htmx:after:swap", () => {
+    for (const text of document.querySelectorAll("form[data-plan] .wrong")) {
+      const field = document.querySelector(`[aria-describedby="${text.id}"]`);
+      if (text.textContent) field.setAttribute("aria-invalid", "true");
+      else field.removeAttribute("aria-invalid");
+    }
+  });
+
   // -- events: the server sends the page anew, htmx changes what differs ------------------------
   const main = document.querySelector("main[data-live]");
   let source = null, last = Number(main?.dataset.last ?? 0), pause = 1000, timer = 0, shown = 0;
@@ -56,7 +71,7 @@
   const tell = (state) => {
     for (const feed of document.querySelectorAll(".feed")) {
       feed.dataset.state = state;
-      feed.querySelector("span").textContent = state === "on" ? "Live" : "Connecting";
+      feed.querySelector("span").textContent = state === "on" ? "Updates on" : "Updates off";
     }
   };
   const refresh = () => {
