@@ -154,3 +154,14 @@ def test_a_long_subject_is_read_in_full(live, chief):
     live.status(workspace, short)
     for page in ("commits", "versions"):
         assert "Show all of it" not in text_of(chief.get(f"{here}/{page}/{short}")), page
+
+
+def test_an_older_piece_of_a_list_leads_back_to_the_newest(live, chief):
+    published = publish_two(live)
+    here = f"{published.path}/versions"
+    first = chief.get(f"{here}?limit=1")
+    older = re.search(r'href="([^"]*after=[^"]*)"', first.text)[1]
+    assert ">Newest<" not in first.text
+    second = chief.get(f"{unescape(older)}&limit=1").text
+    assert published.good in second and published.bad not in second
+    assert f'href="{here}?">Newest</a>' in second and "2 rows in all" in second

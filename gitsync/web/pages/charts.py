@@ -16,7 +16,8 @@ from markupsafe import Markup, escape
 from gitsync.store.glance import Point
 from gitsync.web.pages.render import milliseconds
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 320, 120, 50, 18, 8
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 320, 120, 56, 18, 8
+APART = 84  # two labels need that much
 _KINDS = {"published": "ok", "published_with_errors": "warn", "refused": "bad", "error": "bad"}
 
 
@@ -77,14 +78,15 @@ def svg(name: str, title: str, description: str, body: list[str]) -> Markup:
     )
 
 
-def _ends(points: Sequence[Point]) -> list[str]:
+def _ends(points: Sequence[Point], begin: float) -> list[str]:
+    """The times of the oldest one, which begins there, and of the newest one at the right."""
     y = HEIGHT - 5
     first, last = (f"{p.at:%b} {p.at.day}" for p in (points[0], points[-1]))
     if first == last:
         first, last = (f"{p.at:%H:%M}" for p in (points[0], points[-1]))
-    found = [f'<text x="{LEFT}" y="{y}">{first}</text>']
-    if len(points) > 1:
-        found.append(f'<text x="{WIDTH}" y="{y}" text-anchor="end">{last}</text>')
+    found = [f'<text x="{WIDTH}" y="{y}" text-anchor="end">{last}</text>']
+    if WIDTH - begin >= APART:
+        found.insert(0, f'<text x="{begin:.1f}" y="{y}">{first}</text>')
     return found
 
 
@@ -94,9 +96,10 @@ def sync_bars(points: Sequence[Point]) -> Markup | None:
         return None
     scale = _Scale.of([p.seconds for p in points])
     step = min(22.0, (WIDTH - LEFT) / len(points))
+    begin = WIDTH - step * len(points)
     body = _frame(scale)
     for number, point in enumerate(points):
-        x = LEFT + number * step
+        x = begin + number * step
         y = min(scale.y(point.seconds), HEIGHT - BOTTOM - 2)
         word = point.outcome.replace("_", " ")
         body.append(
@@ -111,7 +114,21 @@ def sync_bars(points: Sequence[Point]) -> Markup | None:
         f"The latest {len(points)} syncs that found something: {good} published without errors; "
         f"half of them took {middle} or less."
     )
-    return svg("syncs-chart", "Sync duration and outcome", text, body + _ends(points))
+    return svg("syncs-chart", "Sync duration and outcome", text, body + _ends(points, begin))
+
+
+_LEGEND = (
+    ("ok", "published"),
+    ("warn", "with errors"),
+    ("bad", "refused or failed"),
+    ("plain", "no commit yet, or replaced"),
+)
+
+
+def legend(points: Sequence[Point]) -> list[tuple[str, str]]:
+    """The looks that a chart of these points has, with their words."""
+    found = {_KINDS.get(point.outcome, "plain") for point in points}
+    return [(look, word) for look, word in _LEGEND if look in found]
 
 
 def push_dots(points: Sequence[Point]) -> Markup | None:
@@ -121,9 +138,10 @@ def push_dots(points: Sequence[Point]) -> Markup | None:
     scale = _Scale.of([p.seconds for p in points])
     step = (WIDTH - LEFT - 12) / max(1, len(points) - 1)
     step = min(step, 24.0)
+    begin = WIDTH - 4 - step * (len(points) - 1)
     body, line = _frame(scale), []
     for number, point in enumerate(points):
-        x, y = LEFT + 8 + number * step, scale.y(point.seconds)
+        x, y = begin + number * step, scale.y(point.seconds)
         line.append(f"{x:.1f},{y:.1f}")
         body.append(
             f'<circle class="{_KINDS.get(point.outcome, "plain")}" cx="{x:.1f}" cy="{y:.1f}" r="3">'
@@ -137,4 +155,4 @@ def push_dots(points: Sequence[Point]) -> Markup | None:
         f"The latest {len(points)} pushes: half were live after {middle}, the slowest after "
         f"{slowest}."
     )
-    return svg("pushes-chart", "Time from push to live", text, body + _ends(points))
+    return svg("pushes-chart", "Time from push to live", text, body + _ends(points, begin - 4))

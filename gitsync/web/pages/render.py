@@ -43,9 +43,12 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 _TICKS = re.compile(r"`([^`]{1,300})`")
-_MARKDOWN = MarkdownIt("commonmark", {"html": False, "typographer": False}).disable(
-    ["image", "autolink"]
+_MARKDOWN = (
+    MarkdownIt("commonmark", {"html": False, "typographer": False})
+    .disable(["image", "autolink"])
+    .enable("table")
 )
+_SCROLLS = '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>'
 
 
 class Viewer(Protocol):
@@ -77,6 +80,7 @@ def page(
             "viewer": viewer,
             "path": request.url.path,
             "here": _here(request),
+            "is_first": "after" not in request.query_params,
             "theme": theme if theme in THEMES else "auto",
             "csrf_field": Markup('<input type="hidden" name="csrf" value="{}">').format(csrf),
             "now": datetime.now(UTC),
@@ -199,7 +203,9 @@ def _ticks(value: str) -> str:
 def _markdown(value: str, limit: int = 64 * 1024) -> str:
     """Markdown of anybody: no HTML, no images; links only to http(s), never followed for us."""
     rendered = _MARKDOWN.render(_block(value, limit))
-    rendered = re.sub(r' style="[^"]*"', "", rendered)
+    rendered = re.sub(r' style="[^"]*"', "", rendered)  # a column's side
+    rendered = rendered.replace("<pre>", '<pre tabindex="0">')  # it may be wider than the page
+    rendered = rendered.replace("<table>", _SCROLLS).replace("</table>", "</table></div>")
     rendered = re.sub(r'<a href="(?!https?://)[^"]*"', "<a", rendered)
     return Markup(  # noqa: S704 - html is off in the renderer
         rendered.replace("<a href=", '<a rel="nofollow noopener noreferrer" href=')

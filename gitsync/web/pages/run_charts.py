@@ -90,6 +90,8 @@ def reward_line(points: Sequence[Scored]) -> Markup | None:
     ends = [f"{p.at:%b} {p.at.day}" for p in (points[0], last)]
     if ends[0] == ends[1]:
         ends = [f"{p.at:%H:%M}" for p in (points[0], last)]
+    if len(points) == 1:
+        ends[1] = ""  # the one is at the left
     return svg("rewards-chart", "Mean reward over evaluation runs", text, body + _below(*ends))
 
 

@@ -120,6 +120,7 @@ def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Respo
         rows=sync_rows(instance, workspace, recent.items),
         durations=charts.sync_bars(durations),
         pushes=charts.push_dots(pushes),
+        legends=(charts.legend(durations), charts.legend(pushes)),
         clone_url=wire.clone_url(instance.settings.url, workspace),
         server=instance.settings.url,
         notice=notice_of(request),
