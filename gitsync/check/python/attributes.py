@@ -48,11 +48,17 @@ SPECIAL: dict[str, Value] = {
     "sys.maxsize": Const(2**63 - 1),
 }
 TYPE_ALIAS = "type alias"  # the path of what a `type` statement binds
+# what a rehearsal remembers the reading of
+ASKED_FOR = frozenset(
+    {"set_reward", "samples", "get_samples", "set_sample_reward", "register_sample_source"}
+)
 _HOLDS_COMPONENT = frozenset({"workflow", "grader", "agent", "workflow_cls", "grader_cls"})
 
 
 def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:
     """`owner.name`."""
+    if name in ASKED_FOR and m.rehearsal is not None:
+        m.rehearsal.reads.append((owner, name, m.place(frame, node)))
     if isinstance(owner, Unknown):
         return owner
     if isinstance(owner, Opaque):

@@ -18,11 +18,13 @@ from gitsync.check.python import (
     invoking,
     reach,
     reading,
+    routing,
     standard,
 )
 from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ModuleObj
 from gitsync.check.python.machine import Machine
+from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.values import (
     NONE,
     TRUE,
@@ -31,6 +33,7 @@ from gitsync.check.python.values import (
     Const,
     Coroutine,
     DataclassInit,
+    Decorated,
     Decorator,
     Ext,
     Managed,
@@ -43,13 +46,11 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import REGISTRY, BackendCall, Frame
+from gitsync.check.python.worlds import REGISTRY, Frame
 
 
 def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:
     """A call expression."""
-    from gitsync.check.python import library
-
     function = expressions.evaluate(m, frame, node.func)
     args: list[Value] = []
     rest: Value | None = None
@@ -74,8 +75,6 @@ def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:
         special = dynamic.FRAME_CALLS.get(function.path)
         if special is not None:
             return special(m, frame, args, keywords, node)
-    if isinstance(function, Ext | Opaque):
-        library.notice(m, frame, function, args, keywords, rest or kwrest, node)
     return call(m, frame, function, args, keywords, node, rest=rest, kwrest=kwrest)
 
 
@@ -110,7 +109,11 @@ def call(
 
     m.tick()
     function = m.concrete(function)
+    if isinstance(function, Ext | Opaque):
+        library.notice(m, frame, function, args, keywords, rest, kwrest, node)
     if isinstance(function, Unknown):
+        if m.rehearsal is not None:
+            m.rehearsal.handed_on = True
         if any(reach.touches(m.state, v) for v in (*args, *keywords.values())):
             m.doubt(function)
         for value in args:
@@ -192,7 +195,9 @@ def call(
         if given and top in m.facts.stdlib:
             m.store(REGISTRY, f"carries:{function.path.rpartition('.')[0]}", TRUE)
             return Opaque(f"{function.path}()", carries=True)
-        return opaque_result(m, frame, function.path, args, keywords, node, like=function)
+        return opaque_result(
+            m, frame, function.path, args, keywords, node, like=function, kwrest=kwrest
+        )
     if isinstance(function, Alias):
         return call(m, frame, function.origin, args, keywords, node, rest=rest, kwrest=kwrest)
     if isinstance(function, Managed) and args:
@@ -235,12 +240,6 @@ _ENTERING = (
     "contextlib.AsyncExitStack().enter_context",
     "contextlib.AsyncExitStack().enter_async_context",
 )
-URL_WORDS = ("base_url", "api_base", "azure_endpoint", "endpoint_url", "server_url")
-
-
-def is_routed(keywords: dict[str, Value]) -> bool:
-    """True if the call names a URL that is not written down literally."""
-    return any(word in keywords and not isinstance(keywords[word], Const) for word in URL_WORDS)
 
 
 def opaque_result(
@@ -252,12 +251,14 @@ def opaque_result(
     node: ast.AST,
     *,
     like: Opaque | None = None,
+    kwrest: Value | None = None,
 ) -> Value:
     """What a library that cannot be looked into gives: no component, but it may hold one."""
     carries = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
     third = like is not None and like.third
-    routed = like is not None and (like.routed or is_routed(keywords))
-    return Opaque(f"{path}()", third=third, routed=routed, carries=carries and third)
+    routed = like is not None and (like.routed or routing.is_routed(m, keywords, kwrest))
+    made = routing.made_by(path, args, keywords)
+    return Opaque(made, third=third, routed=routed, carries=carries and third)
 
 
 _BUILTIN_METHODS = ("builtins.dict.", "builtins.list.", "builtins.set.")
@@ -292,6 +293,9 @@ def bind(m: Machine, method: Value, owner: Value) -> Value:
         return Bound(method, owner)
     if isinstance(method, Ext) and method.path.startswith(_BUILTIN_METHODS):
         return Bound(method, owner)
+    if isinstance(method, Opaque) and isinstance(method.known, Decorated):
+        function = bind(m, method.known.function, owner)
+        return replace(method, known=Decorated(function, method.known.place))
     return method
 
 
@@ -316,18 +320,19 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
     if isinstance(decorator, Unknown):
         return decorator
     component = isinstance(value, Ref) and isinstance(m.obj(value), ClassObj)
-    if isinstance(decorator, Ext | Opaque):
-        library.notice(m, frame, decorator, [value], {}, None, node)
     if isinstance(decorator, Decorator):
         return standard.apply_decorator(m, frame, decorator, value, node)
     if isinstance(decorator, Opaque):
+        library.notice(m, frame, decorator, [value], {}, None, None, node)
         m.may_raise(m.place(frame, node))
         if component:
             if reach.touches(m.state, value) or decorator.carries:
                 return m.unknown(frame, node, "a class decorator cannot be looked into")
             return Opaque(f"{decorator.path}()", third=decorator.third)
         held = reach.touches(m.state, value)
-        return Opaque(f"decorated:{decorator.path}", third=decorator.third, carries=held)
+        known = Decorated(value, m.place(frame, node))
+        path = f"decorated:{decorator.path}"
+        return Opaque(path, third=decorator.third, carries=held, known=known)
     made = call(m, frame, decorator, [value], {}, node)
     if isinstance(made, Opaque) and isinstance(decorator, Ext) and not component:
         top, _, _ = decorator.path.partition(".")

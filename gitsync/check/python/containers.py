@@ -45,6 +45,8 @@ MAX_ITEMS = 50_000
 
 def blurred(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value:
     """One value that stands for any of these and others like them."""
+    if m.rehearsal is not None and 0 < len(values) <= MAX_CANDIDATES:
+        return values[m.choose(len(values), m.place(frame, node)) if len(values) > 1 else 0]
     if any(reach.touches(m.state, v) for v in values):
         return m.unknown(frame, node, "the contents of the container are not known")
     first = values[0] if values else None

@@ -15,6 +15,7 @@ from gitsync.check.python.values import (
     Bound,
     Const,
     DataclassInit,
+    Decorated,
     Ext,
     Opaque,
     Partial,
@@ -47,6 +48,7 @@ class _Seen:
     fixed: frozenset[str] = frozenset()
     is_async: bool | None = None
     opaque: Place | None = None
+    decorator: Place | None = None  # the one that cannot be looked into
 
 
 def breaches(m: Machine, state: State, cls: Value, role: str) -> list[Breach]:
@@ -157,7 +159,7 @@ def _method(m: Machine, cls: Value, obj: ClassObj, name: str) -> list[Breach]:
         return [
             Breach(
                 "unverified-method",
-                _decorator_place(home, name, seen.opaque),
+                seen.decorator or _decorator_place(home, name, seen.opaque),
                 subject,
                 f"the decorator of {subject} cannot be looked into",
             )
@@ -294,7 +296,8 @@ def _look(m: Machine, value: Value, place: Place) -> _Seen:
     if isinstance(value, Opaque):
         if value.path.startswith(calls.PLAIN):
             return _Seen(is_async=False)
-        return _Seen(opaque=place, is_async=True)
+        at = value.known.place if isinstance(value.known, Decorated) else None
+        return _Seen(opaque=place, is_async=True, decorator=at)
     if isinstance(value, Ext):
         if value.kind == "v":
             return _Seen(opaque=place, is_async=True)

@@ -182,6 +182,8 @@ def _getattr(
                     return m.unknown(frame, node, "getattr with a name that is not known")
                 return Opaque()
         return m.unknown(frame, node, "getattr with a name that is not known")
+    if m.rehearsal is not None:
+        m.rehearsal.handed_on = True
     return Opaque()
 
 

@@ -173,29 +173,29 @@ def _dict(m: Machine, frame: Frame, node: ast.Dict) -> Value:
 
 
 def _joined_str(m: Machine, frame: Frame, node: ast.JoinedStr) -> Value:
-    parts: list[str] | None = []
+    parts: list[str] = []
+    whole = True
     for part in node.values:
         if isinstance(part, ast.Constant):
-            if parts is not None:
+            if whole:
                 parts.append(str(part.value))
             continue
         if not isinstance(part, ast.FormattedValue):
-            parts = None
+            whole = False
             continue
         value = evaluate(m, frame, part.value)
         if part.format_spec is not None:
             evaluate(m, frame, part.format_spec)
-            parts = None
+            whole = False
         if part.conversion in (-1, 115):
             value = protocols.own_text(m, frame, value, part) or value
         text = comparing.as_text(m, value) if part.conversion in (-1, 115) else None
-        if parts is not None and text is not None:
+        if whole and text is not None:
             parts.append(text)
         else:
-            parts = None
-    if parts is None:
-        return Opaque("str()")
-    return Const("".join(parts)[: operators.MAX_CONSTANT])
+            whole = False
+    known = Const("".join(parts)[: operators.MAX_CONSTANT])
+    return known if whole else Opaque("str()", known=known)
 
 
 # -- operators -------------------------------------------------------------------------------

@@ -3,151 +3,113 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, cast
 
-from gitsync.check.python import classes, policy, warn
-from gitsync.check.python.facts import (
-    METHODS,
-)
-from gitsync.check.python.heap import ClassObj, FunctionObj, ModuleObj
+from gitsync.check.python import classes, policy, rehearsals, warn
+from gitsync.check.python.facts import METHODS
+from gitsync.check.python.heap import FunctionObj
+from gitsync.check.python.rehearsals import CONTEXT
 from gitsync.check.python.roles import World
+from gitsync.check.python.seen import Rehearsal
 from gitsync.check.python.source import LimitHit
-from gitsync.check.python.values import Place, Ref, Wrapped
+from gitsync.check.python.values import Opaque, Place, Ref, Value
+from gitsync.check.python.worlds import Frame
 from gitsync.model import Severity
 
-if TYPE_CHECKING:
-    pass
+_REMOVED = ("samples", "get_samples", "set_sample_reward", "register_sample_source")
+_ANYWHERE = "register_sample_source"  # it was of the SDK's modules and of their contexts
 
 
-def _methods(world: World, cls: Ref) -> list[FunctionObj]:
-    """The functions in the class and its local bases."""
-    obj = cast(ClassObj, world.state.heap[cls.oid])
-    out: list[FunctionObj] = []
-    for part in (cls, *obj.mro):
-        other = world.state.heap.get(part.oid) if isinstance(part, Ref) else None
-        if not isinstance(other, ClassObj):
-            continue
-        for value in other.values.values():
-            while isinstance(value, Wrapped):
-                value = value.function
-            function = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
-            if isinstance(function, FunctionObj):
-                out.append(function)
-    return out
-
-
-def removed(context: warn.Context, world: World, cls: Ref, role: str) -> None:
-    """Warn about API that the SDK no longer has."""
-    calls_only = {"get_samples", "set_sample_reward"}
-    for function in _methods(world, cls):
-        args = function.node.args
-        parameters = {a.arg for a in (*args.posonlyargs, *args.args)[1:]} | {"ctx", "context"}
-        for node in ast.walk(function.node):
-            name = ""
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                known = node.value.id in parameters
-                if known and node.attr in {"samples", *calls_only}:
-                    name = f"{node.value.id}.{node.attr}"
-                elif node.attr == "register_sample_source":
-                    name = node.attr
-            elif isinstance(node, ast.Attribute) and node.attr == "register_sample_source":
-                name = node.attr
-            elif (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "register_sample_source"
-            ):
-                name = node.func.id
-            if name:
-                context.check.add(
-                    "removed-api",
-                    Severity.WARNING,
-                    Place(function.path, node.lineno, node.col_offset + 1),  # type: ignore[attr-defined]
-                    name,
-                    f"{name} is no longer there in SDK 0.3.8",
-                    "Use ctx.sample, ctx.set_reward() and set_sample_source()",
-                )
-
-
-def reward(context: warn.Context, world: World, cls: Ref) -> None:
-    """Warn about a grader that never sets a reward."""
-    machine = context.machine
-    machine.state = world.state
-    for _, found in machine.branches(
-        world.state, lambda: classes.find_in_mro(machine, cls, METHODS["grader"])
-    ):
-        if not isinstance(found, tuple):
-            return
-        value = found[1]
-        while isinstance(value, Wrapped):
-            value = value.function
-        function = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
-        if not isinstance(function, FunctionObj):
-            return
-        if not _sets_reward(world, function, cls):
-            context.check.add(
-                "reward-never-set",
-                Severity.WARNING,
-                Place(function.path, function.node.lineno, function.node.col_offset + 1),
-                function.qualname,
-                f"No path of {function.qualname} calls ctx.set_reward",
-                "Set the reward before the method returns",
-            )
-        return
-
-
-def _sets_reward(world: World, start: FunctionObj, cls: Ref) -> bool:
-    """True if the name `set_reward` stands in the function or in code it may reach."""
-    pending = [start]
-    seen: set[int] = set()
-    methods: dict[str, list[FunctionObj]] = {}
-    for method in _methods(world, cls):
-        methods.setdefault(method.name, []).append(method)
-    while pending and len(seen) < 200:
-        function = pending.pop()
-        if id(function.node) in seen:
-            continue
-        seen.add(id(function.node))
-        names: set[str] = set()
-        for node in ast.walk(function.node):
-            if isinstance(node, ast.Attribute):
-                if node.attr == "set_reward":
-                    return True
-                names.add(node.attr)
-            elif isinstance(node, ast.Name):
-                names.add(node.id)
-            elif isinstance(node, ast.Constant) and node.value == "set_reward":
-                return True
-        spaces = [world.state.heap.get(oid) for oid in (*function.closure, function.module)]
-        for name in names:
-            if name in methods:  # through `super()` the overridden ones are reached too
-                pending += methods[name] if "super" in names else methods[name][:1]
-            for space in spaces:
-                value = getattr(space, "values", {}).get(name)
-                target = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
-                if isinstance(target, FunctionObj):
-                    pending.append(target)
-                elif isinstance(target, ModuleObj):
-                    for other in target.values.values():
-                        reached = (
-                            world.state.heap.get(other.oid) if isinstance(other, Ref) else None
-                        )
-                        if isinstance(reached, FunctionObj) and reached.name in names:
-                            pending.append(reached)
-                elif isinstance(target, ClassObj) and isinstance(value, Ref):
-                    pending += _methods(world, value)
-    return False
-
-
-def policy_calls(context: warn.Context, world: World, cls: Ref) -> None:
-    """Warn about calls that bypass the rollout's own policy."""
+def exposed_class(context: warn.Context, world: World, cls: Ref, role: str) -> None:
+    """Rehearse the methods of the exposed class and warn about what they do."""
+    frame = Frame(module=context.oid, path=context.path)
+    main = METHODS[role]
+    others = [n for n in rehearsals.methods_of(world.state, cls) if n != main]
     try:
-        found = policy.findings(context.machine, world.state, cls, context.oid, context.path)
+        seen = rehearsals.rehearse(context.machine, world.state, cls, frame, [main])
+        more = rehearsals.rehearse(context.machine, world.state, cls, frame, others)
     except LimitHit:
         return
-    for place, text in found:
+    _removed(context, [*seen.reads, *more.reads])
+    if role == "grader":
+        _reward(context, world, cls, seen)
+    else:
+        seen.calls += more.calls
+        seen.routed |= more.routed
+        _policy_calls(context, seen)
+
+
+def _removed(context: warn.Context, reads: list[tuple[Value, str, Place]]) -> None:
+    """Warn about API that the SDK no longer has."""
+    for owner, attribute, place in reads:
+        if attribute not in _REMOVED or not isinstance(owner, Opaque):
+            continue
+        if owner != CONTEXT and attribute != _ANYWHERE:
+            continue
+        name = attribute if attribute == _ANYWHERE else f"ctx.{attribute}"
+        context.check.add(
+            "removed-api",
+            Severity.WARNING,
+            place,
+            name,
+            f"{name} is no longer there in SDK 0.3.8",
+            "Use ctx.sample, ctx.set_reward() and set_sample_source()",
+        )
+
+
+def _reward(context: warn.Context, world: World, cls: Ref, seen: Rehearsal) -> None:
+    """Warn about a grader that never sets a reward."""
+    if _may_set_reward(context, seen):
+        return
+    machine = context.machine
+    _, found = machine.branches(
+        world.state, lambda: classes.find_in_mro(machine, cls, METHODS["grader"])
+    )[0]
+    value = rehearsals.looked_through(found[1])[0] if isinstance(found, tuple) else None
+    function = world.state.heap.get(value.oid) if isinstance(value, Ref) else None
+    if not isinstance(function, FunctionObj):
+        return
+    context.check.add(
+        "reward-never-set",
+        Severity.WARNING,
+        Place(function.path, function.node.lineno, function.node.col_offset + 1),
+        function.qualname,
+        f"No path of {function.qualname} calls ctx.set_reward",
+        "Set the reward before the method returns",
+    )
+
+
+def _may_set_reward(context: warn.Context, seen: Rehearsal) -> bool:
+    """True unless all that `grade` reaches was seen, and nothing asked for `set_reward`."""
+    parse = context.machine.sources.parse
+    if seen.cut_short or not seen.finished:
+        return any(_mentions(parse(path)) for path in context.loaded)
+    asked = [(owner, place) for owner, name, place in seen.reads if name == "set_reward"]
+    if seen.handed_on or not all(isinstance(owner, Ref) for owner, _ in asked):
+        return True
+    others = {(place.path, place.line, place.column) for _, place in asked}
+    return any(
+        isinstance(part, ast.Attribute)
+        and part.attr == "set_reward"
+        and (path, part.lineno, part.col_offset + 1) not in others
+        for node, path in seen.entered.items()
+        for part in ast.walk(node)
+    )
+
+
+def _mentions(tree: ast.Module) -> bool:
+    """True if the name stands anywhere in a module, also as a text."""
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == "set_reward")
+        or (isinstance(node, ast.Constant) and node.value == "set_reward")
+        for node in ast.walk(tree)
+    )
+
+
+def _policy_calls(context: warn.Context, seen: Rehearsal) -> None:
+    """Warn about calls that bypass the rollout's own policy."""
+    for place, text in policy.findings(seen):
         kind, _, origin = text.partition(":")
-        name = origin.split("()")[0]
+        name = origin.split("()")[0].removesuffix("[]")
         if kind == "agent":
             what = f"The workflow builds {name}, the framework's own agent"
             fix = "Use OsmosisStrandsAgent or OsmosisAgent, so that samples stay connected"

@@ -143,6 +143,10 @@ def new_instance(
             )
         made = m.new(InstanceObj(ref, tuple(args)))
         backed.equip(m, made, ref)
+        if m.rehearsal is not None and classes.has_opaque_base(m, ref):
+            from gitsync.check.python import rehearsals
+
+            rehearsals.hand_on(m, [*args, *keywords.values()])
     init = _constructor_part(m, ref, "__init__")
     if isinstance(init, DataclassInit):
         from gitsync.check.python import dataclassing

@@ -65,6 +65,8 @@ def run_function(
             m.overflow = m.place(frame, node)
         return _not_worked_out(m, frame, ref, obj, args, keywords, node), [Opaque()]
     values = bind_arguments(m, frame, obj, args, keywords, node, rest, kwrest)
+    if m.rehearsal is not None:
+        m.rehearsal.entered[obj.node] = obj.path
     info = owned(obj.node)
     scope = Scope("function", info.names)
     scope.declared_global = info.declared_global

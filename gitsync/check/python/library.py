@@ -149,7 +149,8 @@ def notice(
     function: Ext | Opaque,
     args: list[Value],
     keywords: dict[str, Value],
-    unknown: Value | None,
+    rest: Value | None,
+    kwrest: Value | None,
     node: ast.AST,
 ) -> None:
     """Remember calls that the warnings are about."""
@@ -157,17 +158,19 @@ def notice(
     if path == CREATE_SERVER:
         m.seen.server_created = True
     elif path.startswith("osmosis_ai."):
-        calls.record_backend(m, frame, path, keywords, unknown, node)
+        calls.record_backend(m, frame, path, keywords, rest or kwrest, node)
     elif path in ("uvicorn.run", "uvicorn.main.run") or path in (
         "uvicorn.Server().run",
         "uvicorn.Server().serve",
         "uvicorn.server.Server().serve",
     ):
         m.seen.started.append(m.place(frame, node))
-    if m.speculative and not (isinstance(function, Opaque) and function.routed):
-        from gitsync.check.python import policy
+    if m.rehearsal is not None:
+        from gitsync.check.python import policy, rehearsals
 
-        policy.notice(m, frame, path, args, keywords, node)
+        if not (isinstance(function, Opaque) and function.routed):
+            policy.notice(m, frame, path, args, keywords, kwrest, node)
+        rehearsals.follow(m, frame, function, args, keywords, rest or kwrest, node)
 
 
 _TABLES = (

@@ -153,7 +153,7 @@ def _until_settled(
     """
     seen: list[State] = []
     heads: list[Outcome] = []
-    exact = 1 if m.is_rough else UNKNOWN_PASSES
+    exact = 1 if m.rehearsal is not None else UNKNOWN_PASSES
     for number in range(2 * exact):
         fresh = [o for o in live if not any(covered(o.state, s) for s in seen)]
         if not fresh:

@@ -102,6 +102,9 @@ def binary(
     if reach.touches(m.state, left) or reach.touches(m.state, right):
         return m.unknown(frame, node, "the result of this operation cannot be worked out")
     m.may_raise(m.place(frame, node))
+    begins = left.known if isinstance(left, Opaque) else left
+    if isinstance(op, ast.Add) and isinstance(begins, Const) and isinstance(begins.value, str):
+        return Opaque("str()", known=begins)
     return Opaque()
 
 

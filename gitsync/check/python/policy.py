@@ -1,21 +1,18 @@
 """Policy calls: the exposed workflow must reach the model through the SDK's integrations.
 
-The workflow's methods are executed speculatively with an unknown context; calls whose origin is a
-provider library, a framework's own agent or a literal provider host are noticed on the way.
+While its methods are rehearsed, calls whose origin is a provider library, a framework's own agent
+or a literal provider host are noticed.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from typing import cast
 
-from gitsync.check.python import calls, classes, instances, invoking
-from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj
+from gitsync.check.python import routing
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.state import State
-from gitsync.check.python.values import Const, Coroutine, Opaque, Place, Ref, Value, Wrapped
-from gitsync.check.python.wiring import speculate
+from gitsync.check.python.seen import Rehearsal
+from gitsync.check.python.values import Place, Value
 from gitsync.check.python.worlds import Frame
 
 PROVIDERS = (
@@ -28,29 +25,32 @@ PROVIDERS = (
     "cohere",
     "groq",
     "together",
+    routing.BEDROCK,
 )
-_AGENTS = ("strands.Agent", "strands.agent.Agent", "agents.Agent", "agents.agent.Agent")
-_HTTP = ("httpx", "requests", "aiohttp", "urllib.request", "urllib3", "http.client")
-_HOSTS = re.compile(
-    r"https?://[^/]*(api\.openai\.com|api\.anthropic\.com|generativelanguage\.googleapis\.com|"
-    r"api\.mistral\.ai|api\.cohere\.(ai|com)|api\.groq\.com|api\.together\.(xyz|ai)|"
-    r"bedrock[^/]*\.amazonaws\.com|openrouter\.ai|api\.deepseek\.com|api\.x\.ai|"
-    r"[a-z0-9-]+\.openai\.azure\.com|api\.fireworks\.ai|api\.perplexity\.ai)",
+_AGENTS = (
+    "strands.Agent",
+    "strands.agent.Agent",
+    "strands.agent.agent.Agent",
+    "agents.Agent",
+    "agents.agent.Agent",
 )
-# Parts of a provider library that send nothing.
-_QUIET = re.compile(
-    r"(Error|Exception|types|Config|Schema|Timeout|NOT_GIVEN|Settings|token_counter|"
-    r"set_verbose|drop_params|suppress_debug_info|configure|aclose|close|with_options|copy|"
-    r"__enter__|__exit__|completion_cost|encode|decode|_turn_on_debug)$"
+_CLIENT = re.compile(
+    r"(Async)?(Azure)?(OpenAI|Anthropic(Bedrock|Vertex|Foundry)?|Groq|Together|Client(V2)?)$|"
+    r"(Mistral|MistralClient|MistralAsyncClient|GenerativeModel|Router)$"
 )
+# Calls that send nothing although they are named like a request.
+_QUIET = re.compile(r"(\.types\b|\.chats\.create$)")
 _REQUEST = re.compile(
     r"\.(create|acreate|completion|acompletion|completions|responses|aresponses|chat|generate|"
     r"generate_content|generate_content_async|generate_content_stream|complete|acomplete|stream|"
     r"parse|invoke_model|invoke_model_with_response_stream|converse|converse_stream|embedding|"
-    r"aembedding|embeddings|send_message|send_message_async|messages|text_completion|"
-    r"atext_completion|request|post|complete_async|chat_stream|stream_async|retrieve|list|"
-    r"count_tokens|batch_completion|generate_images|edit|moderation|amoderation|transcription)$"
+    r"aembedding|embeddings|send_message|send_message_async|send_message_stream|messages|"
+    r"text_completion|atext_completion|request|post|complete_async|chat_stream|stream_async|"
+    r"retrieve|list|count_tokens|batch_completion|generate_images|image_generation|"
+    r"aimage_generation|edit|moderation|amoderation|transcription|atranscription|speech|aspeech|"
+    r"rerank|arerank|batch_completion_models|embed_content|embed)$"
 )
+_SENDS = re.compile(r"\.(get|post|put|request|send|stream)$")
 
 
 def provider_of(path: str) -> str | None:
@@ -61,140 +61,79 @@ def provider_of(path: str) -> str | None:
     return None
 
 
+def is_request(path: str) -> bool:
+    """True if calling what has this origin sends something to a provider."""
+    provider = provider_of(path)
+    if provider is None or _QUIET.search(path) or not _REQUEST.search(path):
+        return False
+    # what a request gave is no client any more
+    steps = path.split("()")[:-1]
+    return not any(_REQUEST.search(s) and not _QUIET.search(s) for s in steps)
+
+
 def notice(
     m: Machine,
     frame: Frame,
     path: str,
     args: list[Value],
     keywords: dict[str, Value],
+    kwrest: Value | None,
     node: ast.AST,
 ) -> None:
-    """A call during the speculative execution of a workflow's method."""
-    if m.origin != "workflow":
-        return
-    place = m.place(frame, node)
-    if path in _AGENTS:
-        m.seen.provider.append((place, f"agent:{path}"))
-        return
-    head = path.split(".")[0].split("(")[0]
-    if head in ("httpx", "requests", "aiohttp", "urllib", "urllib3", "http"):
-        literal = [v.value for v in (*args, *keywords.values()) if isinstance(v, Const)]
-        if any(isinstance(t, str) and _HOSTS.match(t) for t in literal):
-            m.seen.provider.append((place, f"host:{path}"))
-        return
-    if path.startswith("boto3.") and path.endswith((".client", ".resource")):
-        named = args[0] if args else keywords.get("service_name")
-        if (
-            isinstance(named, Const)
-            and str(named.value).startswith("bedrock")
-            and not calls.is_routed(keywords)
-        ):
-            m.seen.provider.append((place, "client:boto3"))
-        return
-    provider = provider_of(path)
-    if provider is None:
-        return
-    last = path.rpartition(".")[2]
-    if _QUIET.search(path.removesuffix("()")):
-        return
-    if calls.is_routed(keywords):
-        return
-    if _REQUEST.search(path) and not last[:1].isupper():
-        m.seen.provider.append((place, f"request:{path}"))
-    elif last[:1].isupper():
-        m.seen.provider.append((place, f"client:{path}"))
-    elif path.count(".") == provider.count(".") + 1:
-        m.seen.provider.append((place, f"request:{path}"))
+    """A call during a rehearsal."""
+    text = _kind_of(m, path, args, keywords, kwrest)
+    if text and m.rehearsal is not None:
+        m.rehearsal.calls.append((m.place(frame, node), f"{text}:{path}"))
 
 
-def findings(m: Machine, state: State, cls: Value, oid: int, path: str) -> list[tuple[Place, str]]:
+def _kind_of(
+    m: Machine,
+    path: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    kwrest: Value | None,
+) -> str:
+    if path.removesuffix("[]") in _AGENTS:
+        return "agent"
+    top = path.partition(".")[0]
+    if top in routing.HTTP:
+        if routing.HOST in path:
+            return "host" if _SENDS.search(path) else ""
+        if not routing.names_provider(args, keywords):
+            return ""
+        return "client" if path.endswith(("Client", "Session")) else "host"
+    if routing.is_bedrock(path, args, keywords):
+        return "" if routing.is_routed(m, keywords) else "client"
+    if provider_of(path) is None:
+        return ""
+    is_first = "()" not in path  # of the library itself: it takes the URL
+    if routing.is_routed(m, keywords, kwrest if is_first else None) or routing.is_set(m, path):
+        return ""
+    if is_request(path):
+        return "request"
+    return "client" if is_first and _CLIENT.match(path.rpartition(".")[2]) else ""
+
+
+def findings(seen: Rehearsal) -> list[tuple[Place, str]]:
     """The calls to warn about; a construction only if no request was seen from it."""
-    m.seen.provider = []
-    obj = state.heap.get(cls.oid) if isinstance(cls, Ref) else None
-    if not isinstance(obj, ClassObj) or not isinstance(cls, Ref):
-        return []
-
-    def run() -> None:
-        m.origin = "workflow"
-        frame = Frame(module=oid, path=path)
-        for name in _entry_methods(state, cls):
-            _run_method(m, state.fork(), frame, cls, name)
-
-    speculate(m, run)
-    requests = {p: t for p, t in m.seen.provider if not t.startswith("client:")}
-    clients = {p: t for p, t in m.seen.provider if t.startswith("client:")}
-    providers = {provider_of(t.partition(":")[2]) for t in requests.values()}
-    chosen = dict(requests)
+    kept = [
+        (place, text)
+        for place, text in seen.calls
+        if not any(f"{text.partition(':')[2]}()".startswith(owner) for owner in seen.routed)
+    ]
+    clients = {p: t for p, t in kept if t.startswith("client:")}
+    chosen = {p: t for p, t in kept if not t.startswith("client:")}
+    providers = {_owner(t) for t in chosen.values()}
     for place, text in clients.items():
-        if provider_of(text.partition(":")[2]) not in providers:
+        if _owner(text) not in providers:
             chosen[place] = text
     return sorted(chosen.items(), key=lambda i: (i[0].path, i[0].line, i[0].column))
 
 
-def _entry_methods(state: State, cls: Ref) -> list[str]:
-    """`run` first; other methods of the class and its local bases that nothing may have called."""
-    names = ["run"]
-    obj = cast(ClassObj, state.heap[cls.oid])
-    for part in (cls, *obj.mro):
-        other = state.heap.get(part.oid) if isinstance(part, Ref) else None
-        if isinstance(other, ClassObj):
-            names += [n for n in other.values if n not in names and not n.startswith("__")]
-    return names
-
-
-def _run_method(m: Machine, state: State, frame: Frame, cls: Ref, name: str) -> None:
-    node = ast.parse("x").body[0]
-
-    def run() -> Value:
-        obj = cast(ClassObj, m.obj(cls))
-        found = classes.find_in_mro(m, cls, name)
-        if found is None:
-            return Opaque()
-        value = found[1]
-        bound = 1
-        while isinstance(value, Wrapped):
-            bound = 0 if value.kind == "staticmethod" else bound
-            value = value.function
-        function = m.obj(value) if isinstance(value, Ref) else None
-        if not isinstance(function, FunctionObj) or not isinstance(value, Ref):
-            return Opaque()
-        made: Value
-        if "__init__" in _own_names(m, cls):
-            made = instances.new_instance(
-                m, frame, cls, obj, [Opaque("config")], {}, node, kwrest=Opaque("config")
-            )
-        else:
-            made = m.new(InstanceObj(cls))
-            if isinstance(made, Ref):
-                m.store(made.oid, "config", Opaque("config"))
-        args = [made] if bound else []
-        more: Opaque | None = Opaque("argument")
-        if name == "run":
-            args.append(Opaque("ctx"))
-            if function.node.args.vararg is not None:
-                more = None  # what hands its arguments on hands on this one only
-        result = invoking.run_function(
-            m,
-            frame,
-            value,
-            function,
-            args,
-            {},
-            node,
-            rest=more,
-            kwrest=more,
-        )[0]
-        if isinstance(result, Coroutine):
-            return invoking.run_coroutine(m, frame, result, node)
-        return result
-
-    m.branches(state, run)
-
-
-def _own_names(m: Machine, cls: Ref) -> set[str]:
-    names: set[str] = set()
-    for part in classes.mro_of(m, cls):
-        obj = m.obj(part) if isinstance(part, Ref) else None
-        if isinstance(obj, ClassObj):
-            names |= set(obj.values)
-    return names
+def _owner(text: str) -> str | None:
+    """The provider, or the library, that a noticed call belongs to."""
+    path = text.partition(":")[2]
+    top = path.partition(".")[0]
+    if top in routing.HTTP:
+        return top
+    return routing.BEDROCK if routing.is_aws(path) else provider_of(path)

@@ -12,6 +12,7 @@ from gitsync.check.python import (
     expressions,
     making,
     reach,
+    routing,
     slots,
 )
 from gitsync.check.python.facts import BASES
@@ -110,7 +111,11 @@ def put(
         path = owner.path
         key = f"attribute:{path}.{name}"
         registry = m.space(REGISTRY)
-        if reach.touches(m.state, value) or key in registry.values or isinstance(owner, Ext):
+        routes = name in routing.URL_WORDS and not isinstance(value, Const)
+        if routes and m.rehearsal is not None:
+            m.rehearsal.routed.add(path)
+        known = key in registry.values or isinstance(owner, Ext)
+        if routes or known or reach.touches(m.state, value):
             m.store(REGISTRY, key, value)
         if isinstance(owner, Ext) and path.startswith(tuple(BASES.values())):
             m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))

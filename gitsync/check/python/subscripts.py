@@ -19,19 +19,22 @@ from gitsync.check.python import (
     reach,
 )
 from gitsync.check.python.facts import BASES
-from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
+from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
     Alias,
+    Bound,
     Const,
     Ext,
     Names,
     Opaque,
+    Partial,
     Ref,
     TupleValue,
     Unknown,
     Value,
+    Wrapped,
 )
 from gitsync.check.python.worlds import Frame
 
@@ -156,12 +159,20 @@ def _pick(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value
     if not distinct:
         return Opaque()
     if not any(reach.touches(m.state, v) for v in distinct):
-        return distinct[0] if len(distinct) == 1 else Opaque()
+        rehearsed = m.rehearsal is not None and any(_may_be_called(m, v) for v in distinct)
+        if len(distinct) > 1 and not (rehearsed and len(distinct) <= containers.MAX_CANDIDATES):
+            return Opaque()
     if len(distinct) > containers.MAX_CANDIDATES:
         return m.unknown(frame, node, "an unknown key selects the class")
     if len(distinct) == 1:
         return distinct[0]
     return distinct[m.choose(len(distinct), m.place(frame, node), "an unknown key")]
+
+
+def _may_be_called(m: Machine, value: Value) -> bool:
+    if isinstance(value, Ref):
+        return isinstance(m.obj(value), FunctionObj | ClassObj | InstanceObj)
+    return isinstance(value, Opaque | Bound | Partial | Wrapped)
 
 
 def _of_sequence(

@@ -83,13 +83,24 @@ class Opaque(Value):
     """Unknown, but no component class. `path` tells where it came from, as `a.b()` or `a.b`.
 
     `third` marks names of packages that nobody here can read; `routed` a client that was pointed
-    at a URL which is not literal; `carries` an object that a component class was handed to.
+    at a URL which is not literal; `carries` an object that a component class was handed to;
+    `known` is what can be said nevertheless, for the warnings: how a text begins (`Const`), or
+    the function under a library's decorator (`Decorated`).
     """
 
     path: str = "?"
     third: bool = False
     routed: bool = False
     carries: bool = False
+    known: Const | Decorated | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Decorated:
+    """What a library's decorator was given; `place` is the decorator's."""
+
+    function: Value
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,22 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from gitsync.check.python import dependencies, habits, wiring
+from gitsync.check.python import dependencies, habits, serving, wiring
 from gitsync.check.python.facts import (
     BASES,
-    CREATE_SERVER,
     HARBOR_BACKEND,
     facts,
 )
 from gitsync.check.python.heap import ClassObj
 from gitsync.check.python.imports import Importer
 from gitsync.check.python.machine import Machine
+from gitsync.check.python.needed import needed_imports
 from gitsync.check.python.project import Project
 from gitsync.check.python.roles import Agreed, World
+from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.values import NONE, Const, Place, Ref, Value
 from gitsync.check.python.wiring import WORDS, Wiring
-from gitsync.check.python.worlds import BackendCall
 from gitsync.model import Severity
 
 if TYPE_CHECKING:
@@ -155,11 +155,7 @@ def everything(context: Context, found: Wiring, names: dict[str, str | None]) ->
             concrete = world.roles[role].concrete
             if len(concrete) != 1 or not isinstance(concrete[0][0], Ref):
                 continue
-            habits.removed(context, world, concrete[0][0], role)
-            if role == "grader":
-                habits.reward(context, world, concrete[0][0])
-            else:
-                habits.policy_calls(context, world, concrete[0][0])
+            habits.exposed_class(context, world, concrete[0][0], role)
 
 
 # -- backends --------------------------------------------------------------------------------
@@ -279,8 +275,7 @@ def _imports(context: Context) -> None:
         context.check.add(
             "undeclared-dependency", Severity.WARNING, needed.place, needed.name, what, fix
         )
-    tree = context.machine.sources.parse(context.path)
-    for node in ast.walk(tree):
+    for node in needed_imports(context.machine.sources.parse(context.path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             context.check.add(
                 "relative-import-entrypoint",
@@ -303,8 +298,8 @@ def _server(context: Context, found: Wiring) -> None:
             "Importing the entrypoint starts a server and never ends",
             'Start it under if __name__ == "__main__"',
         )
-    if found.server or any(
-        _creates_server(context.machine.sources.parse(p)) for p in context.loaded
+    if found.server or serving.mentions_server(
+        [context.machine.sources.parse(p) for p in context.loaded]
     ):
         return
     context.check.add(
@@ -315,21 +310,3 @@ def _server(context: Context, found: Wiring) -> None:
         f"Nothing in {context.path} or the modules it loads calls create_rollout_server",
         "Build a backend and pass it to create_rollout_server",
     )
-
-
-def _creates_server(tree: ast.Module) -> bool:
-    wanted = CREATE_SERVER.rpartition(".")[2]
-    names = {wanted}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            names |= {a.asname for a in node.names if a.name == wanted and a.asname}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            func = node.func
-            name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-            if name in names:
-                return True
-    return False
-
-
-# -- the exposed classes ---------------------------------------------------------------------

@@ -22,10 +22,11 @@ from gitsync.check.python.facts import (
 from gitsync.check.python.heap import ClassObj, FunctionObj, ModuleObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.roles import World
+from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.state import State
 from gitsync.check.python.values import NONE, Const, Opaque, Place, Ref, Value
-from gitsync.check.python.worlds import BackendCall, Frame, Kind, OutOfBudget, Raised
+from gitsync.check.python.worlds import Frame, Kind, OutOfBudget, Raised
 
 STEPS = 8_000
 MAX_WORLDS = 3

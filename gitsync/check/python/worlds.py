@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from gitsync.check.python.facts import facts
 from gitsync.check.python.heap import InstanceObj, ListObj, ModuleObj, Namespace, Obj
+from gitsync.check.python.seen import Rehearsal, Seen
 from gitsync.check.python.source import LimitHit, Refused, Sources
 from gitsync.check.python.state import State, merge
 from gitsync.check.python.values import Opaque, Place, Ref, Union, Unknown, Value
@@ -123,29 +124,6 @@ class Frame:
     at_yield: Callable[[Value], Value] | None = None
 
 
-@dataclass(slots=True)
-class Seen:
-    """What was noticed while running, for the warnings."""
-
-    backends: list[BackendCall] = field(default_factory=list)
-    server_created: bool = False
-    started: list[Place] = field(default_factory=list)
-    calls: list[tuple[Place, Opaque]] = field(default_factory=list)
-    provider: list[tuple[Place, str]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class BackendCall:
-    """A call of an SDK backend with the arguments that name components."""
-
-    path: str
-    place: Place
-    arguments: dict[str, tuple[Value, Place]]
-    complete: bool
-    state: State
-    origin: str = "import"
-
-
 class Worlds:
     """The present world, its choices and its budget; `Machine` adds the names."""
 
@@ -168,6 +146,7 @@ class Worlds:
         self.at = Place("", 1, 1)
         self.overflow: Place | None = None
         self.seen = Seen()
+        self.rehearsal: Rehearsal | None = None
         self.importer: Importer
         self.facts = facts()
         self.calling: list[tuple[int, int]] = []
@@ -387,11 +366,6 @@ class Worlds:
         where = value.place or place or self.at
         return value.options[self.choose(len(value.options), where)]
 
-    @property
-    def is_rough(self) -> bool:
-        """True while a workflow's methods run only so that their calls are noticed."""
-        return self.speculative and self.origin == "workflow"
-
     def join(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Fewer outcomes that mean the same; more than allowed are joined with loss."""
         if len(outcomes) < 2:
@@ -401,8 +375,8 @@ class Worlds:
             if not self._absorb(kept, outcome, force=False):
                 kept.append(outcome)
         stuck: list[Outcome] = []
-        # the policy pass only notices calls: which world makes them does not matter
-        while len(kept) > (1 if self.is_rough else KEEP_APART):
+        # a rehearsal only notices what is done: in which world does not matter
+        while len(kept) > (1 if self.rehearsal is not None else KEEP_APART):
             last = kept.pop()
             if not self._absorb(kept, last, force=True):
                 stuck.append(last)
