@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 
-from gitsync.check.python.facts import ALSO_BRINGS, DISTRIBUTIONS, EXTRA_OF_PREFIX, facts
+from gitsync.check.python.facts import EXTRA_OF_PREFIX, brought_by, facts
 from gitsync.check.python.imports import Importer
+from gitsync.check.python.needed import needed_imports
 from gitsync.check.python.project import Project, normalised
 from gitsync.check.python.values import Place
 
@@ -22,59 +23,6 @@ class Needed:
     place: Place
     name: str
     extra: str | None = None
-
-
-_CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
-
-
-def imports_of(tree: ast.Module, path: str) -> list[tuple[Place, str, tuple[str, ...]]]:
-    """Absolute imports at any level: (place, module, names), guarded ones left out."""
-    out: list[tuple[Place, str, tuple[str, ...]]] = []
-    stack: list[ast.AST] = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                out.append((Place(path, node.lineno, node.col_offset + 1), alias.name, ()))
-            continue
-        if isinstance(node, ast.ImportFrom):
-            if not node.level and node.module:
-                names = tuple(a.name for a in node.names)
-                out.append((Place(path, node.lineno, node.col_offset + 1), node.module, names))
-            continue
-        if isinstance(node, ast.Try | ast.TryStar) and any(_catches(h) for h in node.handlers):
-            for part in (*node.handlers, *node.orelse, *node.finalbody):
-                stack.append(part)
-            continue
-        if isinstance(node, ast.With) and any(_suppresses(i.context_expr) for i in node.items):
-            continue
-        if isinstance(node, ast.If) and _type_checking(node.test):
-            stack.extend(node.orelse)
-            continue
-        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-            stack.extend(getattr(node, name, ()))
-    return sorted(out, key=lambda i: (i[0].line, i[0].column))
-
-
-def _catches(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(
-        (k.id if isinstance(k, ast.Name) else getattr(k, "attr", "")) in _CATCHES for k in kinds
-    )
-
-
-def _suppresses(node: ast.expr) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return name == "suppress"
-
-
-def _type_checking(node: ast.expr) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return name == "TYPE_CHECKING"
 
 
 def brought(project: Project) -> tuple[set[str], set[str], bool]:
@@ -120,22 +68,16 @@ def _provides(declared: set[str], module: str) -> bool:
     """True if one of the declared distributions probably brings the module."""
     parts = module.split(".")
     for size in (2, 1):
-        key = ".".join(parts[:size])
-        known = DISTRIBUTIONS.get(key)
-        if known is not None and known in declared:
+        if not declared.isdisjoint(brought_by().get(".".join(parts[:size]), ())):
             return True
     top = parts[0]
-    if normalised(top) in declared and top not in DISTRIBUTIONS:
-        return True
-    if any(top in names for dist, names in ALSO_BRINGS.items() if dist in declared):
-        return True
     for size in range(len(parts), 0, -1):
         if normalised("-".join(parts[:size])) in declared:
             return True
     # Distributions are often named after their package with an affix: `python-x`, `x-python`.
     for name in declared:
         bare = name.removeprefix("python-").removesuffix("-python").removeprefix("py")
-        if bare and bare.replace("-", "_") == top.lower() and top not in DISTRIBUTIONS:
+        if bare and bare.replace("-", "_") == top.lower() and top not in brought_by():
             return True
         if (
             "-" in name
@@ -155,7 +97,7 @@ def undeclared(project: Project, importer: Importer, paths: list[str]) -> list[N
     out: list[Needed] = []
     seen: set[tuple[str, str]] = set()
     for path in paths:
-        for place, module, names in imports_of(importer.m.sources.parse(path), path):
+        for place, module, names in _absolute(importer.m.sources.parse(path), path):
             top = module.partition(".")[0]
             if top == "osmosis_ai":
                 extra = _extra_of(module, names)
@@ -179,6 +121,18 @@ def undeclared(project: Project, importer: Importer, paths: list[str]) -> list[N
             if (path, top) not in seen:
                 seen.add((path, top))
                 out.append(Needed(place, top))
+    return out
+
+
+def _absolute(tree: ast.Module, path: str) -> list[tuple[Place, str, tuple[str, ...]]]:
+    """Absolute imports that must succeed: (place, module, names)."""
+    out: list[tuple[Place, str, tuple[str, ...]]] = []
+    for node in needed_imports(tree):
+        place = Place(path, node.lineno, node.col_offset + 1)
+        if isinstance(node, ast.Import):
+            out += [(place, alias.name, ()) for alias in node.names]
+        elif not node.level and node.module:
+            out.append((place, node.module, tuple(a.name for a in node.names)))
     return out
 
 

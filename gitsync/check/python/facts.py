@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from gitsync.check import aging
+
 WORKFLOW = "osmosis_ai.rollout.agent_workflow.AgentWorkflow"
 GRADER = "osmosis_ai.rollout.grader.Grader"
 BASES = {"workflow": WORKFLOW, "grader": GRADER}
@@ -21,58 +23,6 @@ LOCAL_BACKEND = "osmosis_ai.rollout.backend.local.backend.LocalBackend"
 HARBOR_BACKEND = "osmosis_ai.rollout.backend.harbor.backend.HarborBackend"
 CREATE_SERVER = "osmosis_ai.rollout.server.app.create_rollout_server"
 
-# Import name -> distribution name, where they are not the same after normalising.
-DISTRIBUTIONS = {
-    "yaml": "pyyaml",
-    "PIL": "pillow",
-    "cv2": "opencv-python",
-    "sklearn": "scikit-learn",
-    "skimage": "scikit-image",
-    "bs4": "beautifulsoup4",
-    "dotenv": "python-dotenv",
-    "dateutil": "python-dateutil",
-    "agents": "openai-agents",
-    "strands": "strands-agents",
-    "jwt": "pyjwt",
-    "git": "gitpython",
-    "attr": "attrs",
-    "OpenSSL": "pyopenssl",
-    "Crypto": "pycryptodome",
-    "serial": "pyserial",
-    "docx": "python-docx",
-    "pptx": "python-pptx",
-    "fitz": "pymupdf",
-    "magic": "python-magic",
-    "slugify": "python-slugify",
-    "jose": "python-jose",
-    "multipart": "python-multipart",
-    "zmq": "pyzmq",
-    "usb": "pyusb",
-    "faiss": "faiss-cpu",
-    "psycopg2": "psycopg2-binary",
-    "MySQLdb": "mysqlclient",
-    "lxml_html_clean": "lxml-html-clean",
-    "ruamel": "ruamel.yaml",
-    "pkg_resources": "setuptools",
-    "google.generativeai": "google-generativeai",
-    "google.genai": "google-genai",
-    "google.cloud": "google-cloud",
-    "google.protobuf": "protobuf",
-    "opentelemetry.sdk": "opentelemetry-sdk",
-    "opentelemetry": "opentelemetry-api",
-}
-# Distributions of which a package with another name than the distribution comes too.
-ALSO_BRINGS = {
-    "faiss-gpu": {"faiss"},
-    "opencv-python-headless": {"cv2"},
-    "opencv-contrib-python": {"cv2"},
-    "psycopg2": {"psycopg2"},
-    "setuptools": {"pkg_resources", "setuptools"},
-    "attrs": {"attr", "attrs"},
-    "pycryptodomex": {"Cryptodome"},
-    "opentelemetry-sdk": {"opentelemetry"},
-    "opentelemetry-exporter-otlp-proto-http": {"opentelemetry"},
-}
 # Arguments that the SDK's own calls cannot do without; all of theirs are keywords.
 REQUIRED_ARGUMENTS = {
     LOCAL_BACKEND: ("workflow",),
@@ -157,6 +107,18 @@ class Facts:
             return None
         path = kind[2:] if len(kind) > 2 else f"{module}.{name}"
         return kind[0], path
+
+
+@functools.cache
+def brought_by() -> dict[str, list[str]]:
+    """Import name -> distributions, where they are not the same after normalising."""
+    return dict(aging.rules("distributions")["brought_by"])
+
+
+@functools.cache
+def brings(distribution: str) -> frozenset[str]:
+    """Top-level names of those modules that a distribution brings."""
+    return frozenset(n for n, by in brought_by().items() if distribution in by and "." not in n)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import cast
 
 from gitsync.check.python import comparing
 from gitsync.check.python.attributes import SPECIAL
-from gitsync.check.python.facts import DISTRIBUTIONS, facts
+from gitsync.check.python.facts import brings, facts
 from gitsync.check.python.files import Files
 from gitsync.check.python.heap import InstanceObj, ListObj, ModuleObj
 from gitsync.check.python.machine import Machine
@@ -277,5 +277,4 @@ _SDK_OWN = frozenset(
 
 def import_names(distribution: str) -> set[str]:
     """Top-level import names that a distribution probably brings."""
-    names = {k for k, v in DISTRIBUTIONS.items() if v == distribution and "." not in k}
-    return names | {distribution.replace("-", "_")}
+    return {*brings(distribution), distribution.replace("-", "_")}
