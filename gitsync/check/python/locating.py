@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gitsync.check.python.files import Files
 from gitsync.check.python.findings import Fatal, Findings
 from gitsync.check.python.values import Place
+from gitsync.check.suggest import nearest
 from gitsync.model import Severity
 from gitsync.tree import Tree
 
@@ -98,13 +99,10 @@ class Locator(Findings):
         if real is not None and not _inside(real, folder):
             raise self._outside(place)
         if real is None or not self.files.is_file(whole):
-            raise self.fatal(
-                "entrypoint-missing",
-                place,
-                entrypoint,
-                f"There is no file {entrypoint} in rollouts/{self.rollout}",
-                self._did_you_mean(),
-            )
+            what = f"There is no file {entrypoint} in rollouts/{self.rollout}"
+            if real is None and entrypoint in self.files.names(self.folder):
+                what = f"The entrypoint {entrypoint} is a link to a file that the commit lacks"
+            raise self.fatal("entrypoint-missing", place, entrypoint, what, self._did_you_mean())
         if not real.endswith(".py"):
             raise self.fatal(
                 "entrypoint-not-python",
@@ -125,10 +123,14 @@ class Locator(Findings):
         )
 
     def _did_you_mean(self) -> str:
-        here = sorted(n for n in self.files.names(self.folder) if n.endswith(".py"))
+        here = sorted(
+            name
+            for name in self.files.names(self.folder)
+            if name.endswith(".py") and self.files.is_file(f"{self.folder}/{name}")
+        )
         if not here:
             return "Add the file, or correct the entrypoint in the config"
-        return f"Name a file that exists, such as {here[0]}"
+        return f"Name a file that exists, such as {nearest(self.entrypoint, here) or here[0]}"
 
 
 def _inside(path: str, folder: str) -> bool:
