@@ -216,7 +216,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "An imported package is not among the declared dependencies.",
         "It may be missing where the rollout runs. Packages that come with osmosis-ai and "
         "the extras "
-        "you request are declared already; an SDK module may need an extra of its own.",
+        "you request are declared already; an SDK module may need an extra of its own. Imports "
+        "for type checkers only, and those whose ImportError is caught, need no declaration.",
         'import numpy   # dependencies = ["osmosis-ai[server]"]',
         'dependencies = ["osmosis-ai[server]", "numpy"]',
     ),
@@ -224,7 +225,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "no-server-wiring",
         _W,
         "Nothing calls create_rollout_server.",
-        "The classes are fine, but run as a script the entrypoint starts no server.",
+        "The classes are fine, but run as a script the entrypoint starts no server. A function of "
+        "your own with that name is another one, unless it calls the SDK's.",
         "class ChessFlow(AgentWorkflow): ...",
         "app = create_rollout_server(backend=LocalBackend(workflow=ChessFlow, grader=ChessScore))",
     ),
@@ -250,7 +252,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         _W,
         "The workflow calls a model provider itself.",
         "Training replaces the policy behind the rollout's own endpoint. A call with a fixed model "
-        "bypasses it, and its samples get no reward.",
+        "bypasses it, and its samples get no reward. Calls in tasks, threads and retried helpers "
+        "count too; a client whose URL is not written down in the code is taken for routed.",
         'AsyncOpenAI().chat.completions.create(model="gpt-5", ...)',
         "rollout = get_rollout_context()\n"
         "AsyncOpenAI(base_url=rollout.chat_completions_url, api_key=rollout.api_key)",
@@ -260,7 +263,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         _W,
         "The entrypoint uses a relative import.",
         "Discovery loads it inside a package, where that works; in production the file runs as a "
-        "script, where it does not.",
+        "script, where it does not. One for type checkers only, or with another way where "
+        "ImportError is caught, is fine.",
         "from .flow import ChessFlow",
         "from flow import ChessFlow",
     ),
@@ -277,7 +281,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "unverified-method",
         _W,
         "A decorator from another package hides whether run or grade is still async.",
-        "The decorator's code is not here, so the contract cannot be checked.",
+        "The decorator's code is not here, so the contract cannot be checked. The warning stands "
+        "at that decorator.",
         "@backoff.on_exception(backoff.expo, TimeoutError)\nasync def grade(self, ctx): ...",
         "Call the decorated helper from an undecorated grade.",
     ),
@@ -302,7 +307,8 @@ ENTRYPOINT_CODES: tuple[Code, ...] = (
         "reward-never-set",
         _W,
         "No path of grade sets a reward.",
-        "A rollout without a reward fails. Returning a number from grade has no effect.",
+        "A rollout without a reward fails. Returning a number from grade has no effect. Code that "
+        "grade calls may set it; where ctx goes to another package, nothing is said.",
         "async def grade(self, ctx):\n    return 1.0",
         "async def grade(self, ctx):\n    ctx.set_reward(1.0)",
     ),
