@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from gitsync.records import Branch, SyncStatus, Workspace
+from gitsync.records import Branch, SyncStatus, Workspace, WorkspaceState
 from gitsync.store.holdings import Brief, brief, brief_columns, is_failing
 from gitsync.store.rows import Page, page_by_key, record
 from gitsync.store.syncs import OPEN
@@ -54,6 +54,7 @@ class Glance:
     open_since: datetime | None
     is_running: bool  # False while an open sync waits for its turn
     is_stopped: bool  # the newest commit of the served branch could not be published
+    misses_branch: bool  # a look found no such branch as was chosen to be served
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,25 @@ def troubled(
 ) -> tuple[list[Workspace], int]:
     """Active workspaces that need somebody, the worst first, and how many there are.
 
-    Stuck, unable to sync, the served branch's tip refused, a served rollout failing, a failed sync.
+    Stuck, unable to sync, the served branch missing, its tip refused, a served rollout failing, a
+    failed sync.
     """
     is_stuck = workspaces.c.owed_since < owed_before
     cannot = workspaces.c.last_error.is_not(None)
     stopped = _served_commit(branches.c.head_sha, _STOPPED).exists()
+    missing = sa.and_(
+        workspaces.c.chosen_branch.is_not(None),
+        workspaces.c.last_look_at.is_not(None),
+        workspaces.c.requested <= workspaces.c.done,
+        sa.or_(workspaces.c.provider != "embedded", workspaces.c.default_branch.is_not(None)),
+        ~sa.select(branches.c.name)
+        .where(
+            branches.c.workspace_id == workspaces.c.id,
+            branches.c.name == workspaces.c.chosen_branch,
+            branches.c.state == "live",
+        )
+        .exists(),
+    )
     failing = (
         _served_commit(branches.c.published_sha, ("published_with_errors",))
         .where(
@@ -131,7 +146,7 @@ def troubled(
         .scalar_subquery()
     )
     failed = sa.select(syncs.c.id).where(syncs.c.id == newest, syncs.c.outcome == "error").exists()
-    kinds = (is_stuck, cannot, stopped, failing, failed)
+    kinds = (is_stuck, cannot, missing, stopped, failing, failed)
     badness = sa.case(*((kind, place) for place, kind in enumerate(kinds)))
     query = sa.select(workspaces, badness.label("badness")).where(
         workspaces.c.state == "active", sa.or_(*kinds)
@@ -177,6 +192,17 @@ def served_branch(workspace: Workspace, found: Iterable[Branch]) -> Branch | Non
     return next((b for b in found if b.name == wanted), None)
 
 
+def misses_branch(workspace: Workspace, found: Iterable[Branch]) -> bool:
+    """True if a look found no such branch as was chosen to be served."""
+    if workspace.chosen_branch is None or workspace.last_look_at is None:
+        return False
+    if workspace.requested > workspace.done or workspace.state is not WorkspaceState.ACTIVE:
+        return False  # it was not looked for yet
+    if workspace.is_embedded and workspace.default_branch is None:
+        return False  # nothing was pushed at all
+    return not any(b.name == workspace.chosen_branch and b.state == "live" for b in found)
+
+
 def glances(
     db: Connection, shown: Sequence[Workspace], of: dict[str, list[Branch]]
 ) -> dict[str, Glance]:
@@ -206,7 +232,8 @@ def glances(
     stopped = _stopped(db, heads) if heads else set()
     last, waiting = _last_syncs(db, ids), _open_since(db, ids)
     found = {}
-    for workspace_id in ids:
+    for workspace in shown:
+        workspace_id = workspace.id
         rollouts, failing = numbers.get(workspace_id, (0, 0))
         open_since, is_running = waiting.get(workspace_id, (None, False))
         found[workspace_id] = Glance(
@@ -217,6 +244,7 @@ def glances(
             open_since=open_since,
             is_running=is_running,
             is_stopped=workspace_id in stopped,
+            misses_branch=misses_branch(workspace, of[workspace_id]),
         )
     return found
 

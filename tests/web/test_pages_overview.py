@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import socket
 import time
+from datetime import UTC, datetime
 
 import httpx
 import pytest
 
+from gitsync.store import glance
 from gitsync.web.pages import admin as admin_page
 from gitsync.web.pages import trace as trace_page
 from gitsync.web.pages import workspace as workspace_page
@@ -59,6 +61,12 @@ def test_a_chosen_branch_that_is_not_there_is_told(live, chief, place):
     said = text_of(chief.get(here))
     assert "the chosen branch prod does not exist" in said and "Syncs" in said
     assert "Nothing is published yet" not in said
+    listed = text_of(chief.get(f"/workspaces?q={workspace['name'].replace(' ', '+')}"))
+    assert "Branch missing" in listed and "Nothing published" not in listed
+    with live.running.instance.database.read() as db:
+        long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+        troubled, _ = glance.troubled(db, limit=200, user_id=None, owed_before=long_ago)
+    assert workspace["id"] in [w.id for w in troubled]
     live.call("PATCH", path, json={"default_branch": None})
     sync = live.post(f"{path}/sync")["sync_id"]
     live.get(f"{path}/syncs/{sync}", params={"wait": 20})

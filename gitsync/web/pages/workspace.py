@@ -13,7 +13,7 @@ from gitsync import catalogue
 from gitsync.errors import GitSyncError
 from gitsync.git.objects import ObjectStore, read_commit
 from gitsync.instance import Instance
-from gitsync.records import Branch, CommitRecord, CommitState, Sync, Workspace, WorkspaceState
+from gitsync.records import Branch, CommitRecord, CommitState, Sync, Workspace
 from gitsync.store import Connection, commits, events, glance, syncs
 from gitsync.store.holdings import Brief
 from gitsync.sync import triggers
@@ -89,17 +89,6 @@ def live_link(room: Room) -> str:
     return path_to("live", workspace=room.workspace.id)
 
 
-def _missing(workspace: Workspace, served: Branch | None) -> str | None:
-    """The branch that was chosen to be served, if a look found no such branch."""
-    if workspace.chosen_branch is None or served is not None or workspace.last_look_at is None:
-        return None
-    if workspace.requested > workspace.done or workspace.state is not WorkspaceState.ACTIVE:
-        return None  # it was not looked for yet
-    if workspace.is_embedded and workspace.default_branch is None:
-        return None  # nothing was pushed at all
-    return short(workspace.chosen_branch)
-
-
 def _stopped(db: Connection, workspace: Workspace, served: Branch | None) -> CommitRecord | None:
     """The tip of the served branch, if it could not be published."""
     if served is None or served.head_sha is None or served.head_sha == served.published_sha:
@@ -143,7 +132,7 @@ def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Respo
         branches=_in_order(branches, served),
         most_branches=SHOWN_BRANCHES,
         served=served,
-        missing=_missing(workspace, served),
+        missing=short(workspace.chosen_branch or "") if health.misses_branch else None,
         stopped=stopped,
         health=health,
         rollouts=rollouts,
