@@ -265,6 +265,20 @@ REWRITTEN = {
         "{ name = \"a\", marker = \"(python_full_version >= '3.13' and sys_platform == 'win32') "
         "or os_name == 'nt'\" }"
     ),
+    "a; platform_system == 'Linux'": """{ name = "a", marker = "sys_platform == 'linux'" }""",
+    "a; platform_system != 'Windows'": """{ name = "a", marker = "sys_platform != 'win32'" }""",
+    "a; sys_platform == 'darwin' and platform_system == 'Darwin'": (
+        """{ name = "a", marker = "sys_platform == 'darwin'" }"""
+    ),
+    "a; platform_system == 'Linux' and sys_platform == 'win32'": (
+        """{ name = "a", marker = "python_version < '0'" }"""
+    ),
+    "a; os_name == 'posix' and sys_platform == 'win32'": (
+        """{ name = "a", marker = "python_version < '0'" }"""
+    ),
+    "a; os_name == 'nt' and platform_system != 'Linux'": (
+        """{ name = "a", marker = "os_name == 'nt'" }"""
+    ),
     "a; 'linux' in sys_platform": """{ name = "a", marker = "'linux' in sys_platform" }""",
     "t >=1; python_version >= '3.13'": (
         """{ name = "t", marker = "python_full_version >= '3.13' and os_name == 'nt'", """
@@ -285,6 +299,11 @@ REWRITTEN = {
 DIFFERENT = {
     "w; python_version > '3.12'": """{ name = "w", marker = "python_full_version >= '3.12'" }""",
     "a; sys_platform == 'linux'": """{ name = "a", marker = "sys_platform == 'win32'" }""",
+    "a; platform_system == 'Linux'": """{ name = "a", marker = "sys_platform == 'darwin'" }""",
+    "a; platform_system != 'Linux'": """{ name = "a", marker = "sys_platform == 'linux'" }""",
+    "a; platform_system == 'iOS'": """{ name = "a", marker = "sys_platform == 'win32'" }""",
+    "a; platform_system == 'FreeBSD'": '{ name = "a" }',
+    "a; os_name == 'nt'": """{ name = "a", marker = "sys_platform == 'win32'" }""",
     "a; python_version < '3.13' and os_name == 'nt'": (
         """{ name = "a", marker = "python_full_version < '3.13' or os_name == 'nt'" }"""
     ),
