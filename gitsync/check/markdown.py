@@ -55,6 +55,11 @@ class Page:
     snippets: tuple[Snippet, ...] = ()
 
 
+def universal(text: str) -> str:
+    """The text with every line ended by a single newline, as editors and Python take it."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def read_page(text: str, *, skip_lines: int = 0) -> Page:
     """Links and snippets of a text; the first `skip_lines` lines (a frontmatter) are left out."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
@@ -220,7 +225,7 @@ def relative_path(target: str) -> str | None:
 
 def without_fences(text: str) -> str:
     """The text without its fenced blocks, those in lists and quotes included."""
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = universal(text).split("\n")
     try:
         tokens = _PARSER.parse("\n".join(lines))
     except RecursionError:
