@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gitsync.check.source import read_source
-from tests.check.trees import EVAL, GOOD, MAIN, TRAINING, Content, outer
+from tests.check.trees import EVAL, GOOD, MAIN, TRAINING, Content, link, outer
 
 EV, TR = "configs/eval/demo.toml", "configs/training/demo.toml"
 
@@ -56,6 +56,18 @@ ACROSS: dict[str, tuple[dict[str, Content], list[str]]] = {
             EV: head("[evaluation]", "grader_timeout_s = 11", "agent_workflow_timeout_s = 5"),
         },
         [f"twin-timeouts-differ {TR}:9"],
+    ),
+    "twins-timeouts-of-other-types": (
+        {
+            TR: TRAINING + "grader_timeout_s = true\nagent_workflow_timeout_s = nan\n",
+            EV: head("[evaluation]", "grader_timeout_s = 1", "agent_workflow_timeout_s = nan"),
+        },
+        [
+            f"invalid-value {EV}:8",
+            f"questionable-value {TR}:10",
+            f"questionable-value {TR}:9",
+            f"twin-timeouts-differ {TR}:9",
+        ],
     ),
     "near-case": ({EV: head().replace('"sums"', '"Sums"')}, [f"dataset-near-miss {EV}:5"]),
     "near-swap": (
@@ -132,6 +144,32 @@ ACROSS: dict[str, tuple[dict[str, Content], list[str]]] = {
     "unused-training": (
         {TR: TRAINING + '[secrets]\nrequired = ["WANDB"]\n'},
         [f"unused-secret {TR}:10"],
+    ),
+    "used-in-linked-module": (
+        {
+            EV: EVAL.replace('KEY"]', 'KEY", "MAPS_KEY"]'),
+            "rollouts/demo/tools": link("../../shared/tools"),
+            "shared/tools/maps.py": "NAME = 'MAPS_KEY'\n",
+        },
+        [],
+    ),
+    "reads-in-linked-module": (
+        {
+            "rollouts/demo/pkg/keys.py": link("../../../shared/keys.py"),
+            "rollouts/demo/pkg/test_it.py": link("../../../shared/other.py"),
+            "rollouts/demo/pkg/up": link("../.."),
+            "shared/keys.py": 'import os\nos.environ["A_TOKEN"]\n',
+            "shared/other.py": 'import os\nos.environ["B_TOKEN"]\n',
+        },
+        [f"secret-not-required {EV}:11", f"secret-not-required {TR}:1"],
+    ),
+    "limit-known-through-link": (
+        {
+            **read_secret("CONFIG = dict(max_concurrent=2)"),
+            "rollouts/demo/pkg/again.py": link("../main.py"),
+            TR: TRAINING + "n_samples_per_prompt = 8\nrollout_batch_size = 17\n",
+        },
+        [f"too-many-policy-calls {TR}:10"],
     ),
     "no-config": (
         {"rollouts/two/pyproject.toml": GOOD["rollouts/demo/pyproject.toml"]},
