@@ -205,6 +205,61 @@ def test_across(name):
     assert sorted(outer(files)) == sorted(expected)
 
 
+READS = [
+    "def f(env=os.environ):\n return env['X']",
+    "def f(env=None):\n env = env or os.environ\n return env['X']",
+    "def f(env):\n return env['X']\nf(os.environ)",
+    "def f(*, env):\n return env['X']\nf(env=os.environ)",
+    "E = F = os.environ\nF['X']",
+    "(a, b), c = (os.environ, 1), 2\na['X']",
+    "if x:\n E = os.environ\nelse:\n E = {}\nE['X']",
+    "[e['X'] for _ in (1,) if (e := os.environ)]",
+    "class S:\n def __init__(self):\n  self.env = os.environ\n def k(self): return self.env['X']",
+    "class S:\n def __init__(self, env):\n  self._env = env\n @property\n"
+    " def env(self): return self._env\nS(os.environ).env['X']",
+    "class B:\n env = os.environ\nclass S(B):\n def k(self): return self.env['X']",
+    "class S:\n env: dict = os.environ\ns = S()\ns.env['X']",
+    "E = None\ndef f():\n global E\n E = os.environ\ndef g(): return E['X']",
+    "def f():\n e = None\n def g():\n  nonlocal e\n  e = os.environ\n g()\n return e['X']",
+    "def f():\n from os import environ as e\n def g():\n  return e['X']\n return g",
+    "def env(): return os.environ\nenv()['X']",
+    "from typing import cast\nE = cast(dict, os.environ)\nE['X']",
+    "get = lambda e=os.environ: e['X']",
+]
+OTHERS = [
+    "from os import environ\ndef app(environ, start):\n return environ['X']",
+    "def a():\n env = os.environ\ndef b(rows):\n env = rows[0]\n return env['X']",
+    "class A:\n env = os.environ\nclass B:\n def k(self): return self.env['X']",
+    "from .os import environ\nenviron['X']",
+    "dict(os.environ)['X']",
+    "from os import environ\n[environ['X'] for environ in rows]",
+    "from os import environ\nclass C:\n environ = {}\n k = environ['X']",
+    "E = os.environ\ndef f():\n with open('x') as E:\n  E['X']",
+    "def f(env):\n return env['X']\nf({})",
+    "async def g(): return os.environ\ng()['X']",
+]
+
+
+@pytest.mark.parametrize("code", READS)
+def test_the_environment_is_read_under_whatever_name(code):
+    assert read_source(f"import os\n{code}\n".encode()).environment == ("X",)
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_another_thing_of_the_same_name_is_not_the_environment(code):
+    assert read_source(f"import os\n{code}\n".encode()).environment == ()
+
+
+def test_names_that_stand_for_each_other_take_no_time():
+    start = time.process_time()
+    aliases = "".join(f"a{n} = a{n + 1} or a{n + 1}\n" for n in range(800))
+    calls = "".join(
+        f"def f{n}(e):\n return f{(n + 1) % 50}(e) or f{(n + 7) % 50}(e)\n" for n in range(50)
+    )
+    read_source(f"import os\n{aliases}{calls}a0['X']\nf0(os.environ)['X']\n".encode())
+    assert time.process_time() - start < 5
+
+
 def test_thousands_of_guards_take_no_time():
     chain = "".join(f'elif x == "T{n}":\n    pass\n' for n in range(8000))
     many = "x = " + " or ".join(f'"T{n}"' for n in range(20_000)) + "\n"

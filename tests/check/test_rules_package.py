@@ -267,6 +267,8 @@ AGENTS = {
     "of-a-module": ("import a.b\n", "a.b.W"),
     "alias": ("from a import W\nAGENT = W\n", "AGENT"),
     "one-of-two": ("from a import V, W\n", "V if x else W"),
+    "handed-in-elsewhere": ("from a import W\ndef f(W): ...\n", "W"),
+    "relative": ("from .a import W\n", "W"),
     "cycle": ("from a import A, B\nA = B\nB = A\n", "A or B"),
 }
 MAYBE_NAMES = {
@@ -275,7 +277,8 @@ MAYBE_NAMES = {
     "environment": ("import os\n", "os.environ.get('AGENT', 'oracle')"),
     "held": ("import os\nAGENT = os.environ['AGENT']\n", "AGENT"),
     "reassigned": ("from a import W\nAGENT = W\nAGENT = 'oracle'\n", "AGENT"),
-    "parameter": ("def f(agent): ...\n", "agent"),
+    "parameter": ("def f(agent):\n ", "agent"),
+    "looped": ("for W in ('nop', 'oracle'): ...\n", "W"),
     "long": ("", "'a' if x else " * 900 + "'b'"),
 }
 
