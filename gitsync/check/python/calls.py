@@ -23,6 +23,7 @@ from gitsync.check.python import (
 from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ModuleObj
 from gitsync.check.python.machine import Machine
+from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.values import (
     NONE,
     TRUE,
@@ -43,7 +44,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import REGISTRY, BackendCall, Frame
+from gitsync.check.python.worlds import REGISTRY, Frame
 
 
 def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:

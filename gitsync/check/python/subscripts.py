@@ -58,7 +58,7 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
             generics.check_listed(m, frame, owner, key, node)
             _check_parameters(m, frame, owner, key, node)
             return Alias(owner, (key,))
-        m.may_raise(m.place(frame, node))
+        m.may_raise(m.place(frame, node), "KeyError" if owner.path == "os.environ" else "")
         return Opaque(owner.path + "[]")
     if isinstance(owner, Ref):
         obj = m.obj(owner)
