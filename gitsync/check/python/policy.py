@@ -107,7 +107,11 @@ def _kind_of(
     if provider_of(path) is None:
         return ""
     is_first = "()" not in path  # of the library itself: it takes the URL
-    if routing.is_routed(m, keywords, kwrest if is_first else None) or routing.is_set(m, path):
+    if routing.is_routed(m, keywords, kwrest if is_first else None):
+        if not is_first and m.rehearsal is not None:
+            m.rehearsal.routed.add(path)  # `client.with_options(base_url=…)`
+        return ""
+    if routing.is_set(m, path):
         return ""
     if is_request(path):
         return "request"
@@ -125,7 +129,8 @@ def findings(seen: Rehearsal) -> list[tuple[Place, str]]:
     chosen = {p: t for p, t in kept if not t.startswith("client:")}
     providers = {_owner(t) for t in chosen.values()}
     for place, text in clients.items():
-        if _owner(text) not in providers:
+        made = f"{text.partition(':')[2]}()"
+        if _owner(text) not in providers and not any(r.startswith(made) for r in seen.routed):
             chosen[place] = text
     return sorted(chosen.items(), key=lambda i: (i[0].path, i[0].line, i[0].column))
 
