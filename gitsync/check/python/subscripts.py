@@ -18,6 +18,7 @@ from gitsync.check.python import (
     named_tuples,
     protocols,
     reach,
+    sets,
 )
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ListObj
@@ -66,6 +67,8 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
         return Opaque(owner.path + "[]")
     if isinstance(owner, Ref):
         obj = m.obj(owner)
+        if sets.is_set(obj):
+            raise m.error(frame, node, "TypeError", "this value has no items")
         if isinstance(obj, ListObj):
             return _of_sequence(m, frame, obj.items, obj.rest, key, node)
         if isinstance(obj, DictObj):
