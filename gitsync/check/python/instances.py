@@ -141,7 +141,7 @@ def new_instance(
             raise m.error(
                 frame, node, "TypeError", f"the abstract class {cls.name} is instantiated ({names})"
             )
-        made = m.new(InstanceObj(ref, tuple(args)))
+        made = m.new(InstanceObj(ref, tuple(args) if rest is None else None))
         backed.equip(m, made, ref)
     init = _constructor_part(m, ref, "__init__")
     if isinstance(init, DataclassInit):

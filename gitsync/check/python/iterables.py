@@ -13,8 +13,10 @@ from gitsync.check.python import (
     containers,
     expressions,
     generators,
+    keys,
     operators,
     protocols,
+    sets,
     subscripts,
 )
 from gitsync.check.python.heap import DictObj, InstanceObj, ListObj
@@ -44,8 +46,8 @@ def _sequence(kind: str) -> Rule:
             return TupleValue(tuple(items))
         if kind in ("set", "frozenset"):
             for item in items:
-                containers.require_hashable(m, frame, item, node)
-            return containers.new_set(m, items, rest, kind)
+                keys.require_hashable(m, frame, item, node)
+            return sets.new_set(m, items, rest, kind)
         return m.list_of(items, kind, rest)
 
     return build
