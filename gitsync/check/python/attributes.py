@@ -81,6 +81,16 @@ def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Val
     return _of_wrapper(m, frame, owner, name, node)
 
 
+def plainly(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:
+    """What `object.__getattribute__` or that of `type` gives: without the hooks of the class."""
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if isinstance(owner, Ref) and isinstance(obj, InstanceObj) and obj.taint is None:
+        return class_attributes.plainly_of_instance(m, frame, owner, obj, name, node)
+    if isinstance(owner, Ref) and isinstance(obj, ClassObj) and obj.taint is None:
+        return class_attributes.plainly_of_class(m, frame, owner, obj, name, node)
+    return get(m, frame, owner, name, node)
+
+
 _KINDS: dict[str, type] = {
     "list": list,
     "set": set,
