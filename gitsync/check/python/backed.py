@@ -40,7 +40,12 @@ def equip(m: Machine, made: Ref, cls: Value) -> None:
     """Give a new instance its container."""
     kind = kind_of(m, cls)
     if kind:
-        m.store(made.oid, _DATA, m.new(DictObj({})) if kind == "dict" else m.list_of([], kind))
+        hold(m, made, m.new(DictObj({})) if kind == "dict" else m.list_of([], kind))
+
+
+def hold(m: Machine, made: Ref, inner: Ref) -> None:
+    """Let an instance hold another container."""
+    m.store(made.oid, _DATA, inner)
 
 
 def plain(m: Machine, value: Value) -> Value:
