@@ -14,6 +14,7 @@ from gitsync.check.python import (
     expressions,
     instances,
     named_tuples,
+    operators,
     protocols,
     reach,
     subscripts,
@@ -209,6 +210,9 @@ def _issubclass(
         if isinstance(cls, Opaque | Unknown | Ext):
             return Opaque("bool()")
         raise m.error(frame, node, "TypeError", "issubclass is given something that is no class")
+    hook = operators.operator_method(m, frame, "__subclasscheck__", kind, [cls], node)
+    if hook is not None and classes.is_class(m, kind):
+        return _bool(m, frame, [hook], {}, node)
     return _subclass(m, cls, kind)
 
 
@@ -268,6 +272,11 @@ def _number(kind: type) -> Rule:
                 raise m.error(frame, node, "TypeError", "the value is no number") from None
             except OverflowError:
                 return Opaque()
+        own = ("__float__", "__index__") if kind is float else ("__int__", "__index__")
+        for name in own:
+            found = operators.operator_method(m, frame, name, args[0], [], node)
+            if found is not None:
+                return found
         wanted = ("__int__", "__float__", "__index__", "__trunc__")
         if args and not isinstance(args[0], Const) and protocols.lacks(m, args[0], *wanted):
             raise m.error(frame, node, "TypeError", "the value is no number")

@@ -10,6 +10,7 @@ from gitsync.check.python import (
     backed,
     cached,
     classes,
+    containers,
     definitions,
     dynamic,
     expressions,
@@ -83,7 +84,7 @@ def spread(
     m: Machine, frame: Frame, value: Value, keywords: dict[str, Value], node: ast.AST
 ) -> Value | None:
     """`**value` into keyword arguments; what unknown further ones may be."""
-    value = backed.plain(m, value)
+    value = containers.as_mapping(m, frame, value, node) or backed.plain(m, value)
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, DictObj):

@@ -53,8 +53,11 @@ def list_method(
         return NONE
     if name in ("append", "add", "appendleft"):
         value = args[0] if args else NONE
-        if changed.kind in ("set", "frozenset") and value in changed.items:
-            return NONE
+        if changed.kind == "set":
+            containers.require_hashable(m, frame, value, node)
+            if value in changed.items:
+                return NONE
+            changed = cast(ListObj, m.state.change(owner.oid))
         if name == "appendleft":
             changed.items.insert(0, value)
         else:

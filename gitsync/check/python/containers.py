@@ -7,10 +7,13 @@ from typing import Any, cast
 
 from gitsync.check.python import (
     backed,
+    calls,
     classes,
     comparing,
     comprehensions,
+    expressions,
     generators,
+    operators,
     protocols,
     reach,
 )
@@ -75,6 +78,8 @@ def require_hashable(m: Machine, frame: Frame, key: Value, node: ast.AST) -> Non
             raise m.error(frame, node, "TypeError", f"a {kind} cannot be hashed")
         if protocols.has_no_hash(m, key):
             raise m.error(frame, node, "TypeError", "this object cannot be hashed")
+        if isinstance(obj, InstanceObj):
+            operators.operator_method(m, frame, "__hash__", key, [], node)
 
 
 def same_key(items: dict[Value, Value], key: Value) -> Value:
@@ -107,6 +112,26 @@ def put(m: Machine, frame: Frame, obj: DictObj, key: Value, value: Value, node: 
         return
     known = [value, *([obj.rest] if obj.rest is not None else [])]
     obj.rest = blurred(m, frame, known, node)
+
+
+def as_mapping(m: Machine, frame: Frame, value: Value, node: ast.AST) -> Ref | None:
+    """What an object with `keys` and `__getitem__` of its own is as a dict; None for others."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if not isinstance(obj, InstanceObj):
+        return None
+    method = classes.class_attribute(m, obj.cls, "keys")
+    get = classes.class_attribute(m, obj.cls, "__getitem__")
+    if method is None or get is None:
+        return None
+    keys = calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+    items, rest = expressions.items_of(m, frame, m.concrete(keys), node)
+    made = DictObj({})
+    for key in items:
+        found = calls.call(m, frame, calls.bind(m, get, value), [key], {}, node)
+        put(m, frame, made, key, m.concrete(found), node)
+    if rest is not None:
+        made.rest = m.unknown(frame, node, "the keys of a mapping are not known")
+    return m.new(made)
 
 
 def absorb(m: Machine, obj: DictObj, value: Value) -> None:
@@ -150,6 +175,8 @@ def comprehended(
     if more:
         return m.list_of([], kind, blurred(m, frame, items, node))
     if kind == "set":
+        for item in items:
+            require_hashable(m, frame, item, node)
         return new_set(m, items, None)
     return m.list_of(items, kind)
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import cast
 
 from gitsync.check.python import (
+    backed,
     calls,
     classes,
     containers,
@@ -25,6 +26,7 @@ from gitsync.check.python.values import (
     TRUE,
     Const,
     Coroutine,
+    Ext,
     Lazy,
     Opaque,
     Ref,
@@ -32,7 +34,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
-from gitsync.check.python.worlds import Frame
+from gitsync.check.python.worlds import Frame, Raised
 
 
 def _sequence(kind: str) -> Rule:
@@ -56,12 +58,11 @@ def _dict(
 ) -> Value:
     obj = DictObj({})
     if args:
-        first = args[0]
-        is_list = (
-            isinstance(first, TupleValue)
-            or (isinstance(first, Ref) and isinstance(m.obj(first), ListObj))
-            or isinstance(first, Coroutine)
-        )
+        first = containers.as_mapping(m, frame, args[0], node) or args[0]
+        found = m.obj(first) if isinstance(first, Ref) else None
+        is_list = isinstance(first, TupleValue | Coroutine | Lazy) or isinstance(found, ListObj)
+        if isinstance(found, InstanceObj) and backed.plain(m, first) == first:
+            is_list = classes.class_attribute(m, found.cls, "__iter__") is not None
         if is_list:
             items, rest = expressions.items_of(m, frame, first, node)
             for pair in items:
@@ -242,6 +243,9 @@ def ordered(
     return m.list_of([], "list", containers.blurred(m, frame, everything, node))
 
 
+_STOP = Ext("builtins.StopIteration", "c")
+
+
 def _next(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -263,7 +267,12 @@ def _next(
         if isinstance(obj, InstanceObj):
             method = classes.class_attribute(m, obj.cls, "__next__")
             if method is not None:
-                return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+                try:
+                    return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+                except Raised as raised:
+                    if default is None or not classes.exception_matches(m, raised.value, _STOP):
+                        raise
+                    return default
     if isinstance(value, Coroutine | Lazy):
         return m.concrete(generators.advance(m, frame, value, node, default=default))
     if isinstance(value, Unknown):

@@ -15,6 +15,7 @@ from gitsync.check.python import (
     expressions,
     generics,
     named_tuples,
+    operators,
     protocols,
     reach,
 )
@@ -167,6 +168,7 @@ def _pick(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value
 def _of_sequence(
     m: Machine, frame: Frame, items: list[Value], rest: Value | None, key: Value, node: ast.AST
 ) -> Value:
+    key = operators.operator_method(m, frame, "__index__", key, [], node) or key
     if isinstance(key, Const) and isinstance(key.value, int):
         at = key.value
         if rest is None:
@@ -317,6 +319,7 @@ def set_item(
             containers.put(m, frame, changed, key, value, node)
             return
         if isinstance(obj, ListObj):
+            key = operators.operator_method(m, frame, "__index__", key, [], node) or key
             seq = cast(ListObj, m.state.change(owner.oid))
             at = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
             if at is not None and seq.rest is None:
@@ -396,6 +399,7 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
             changed.rest = containers.blurred(m, frame, list(changed.items.values()), node)
             changed.items = {}
     elif isinstance(obj, ListObj):
+        key = operators.operator_method(m, frame, "__index__", key, [], node) or key
         seq = cast(ListObj, m.state.change(owner.oid))
         at = key.value if isinstance(key, Const) else None
         if isinstance(at, int) and seq.rest is None:
