@@ -9,6 +9,7 @@ from typing import cast
 from gitsync.check.python import (
     backed,
     cached,
+    callbacks,
     classes,
     containers,
     definitions,
@@ -17,6 +18,7 @@ from gitsync.check.python import (
     generators,
     instances,
     invoking,
+    ranking,
     reach,
     reading,
     standard,
@@ -190,6 +192,11 @@ def call(
         given = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
         if given and function.path in _LATER:
             m.doubt(m.unknown(frame, node, "a function is kept and called when a block is left"))
+        if top in m.facts.stdlib:
+            everything = [*args, *keywords.values()]
+            if function.path.endswith("().shuffle"):
+                ranking.shuffle(m, frame, args, keywords, node)
+            callbacks.called(m, frame, function.path, everything, node)
         if given and top in m.facts.stdlib:
             m.store(REGISTRY, f"carries:{function.path.rpartition('.')[0]}", TRUE)
             return Opaque(f"{function.path}()", carries=True)

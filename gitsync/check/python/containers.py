@@ -54,6 +54,23 @@ def blurred(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Val
     return first if isinstance(first, Opaque) and len(values) == 1 else Opaque()
 
 
+def spoil(m: Machine, frame: Frame, value: Value, node: ast.AST, more: list[Value]) -> Value | None:
+    """Forget what a container holds: it, and perhaps `more`, in an order that is not known.
+
+    Gives what stands for an item; None if the value is no container.
+    """
+    value = backed.plain(m, value)
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if not isinstance(value, Ref) or not isinstance(obj, ListObj | DictObj):
+        return None
+    held = list(obj.items if isinstance(obj, ListObj) else obj.items.values())
+    known = [*held, *more, *([obj.rest] if obj.rest is not None else [])]
+    changed = cast(ListObj | DictObj, m.state.change(value.oid))
+    changed.rest = blurred(m, frame, known, node)
+    changed.items.clear()
+    return changed.rest
+
+
 def hashable(m: Machine, key: Value) -> bool:
     """True if equal keys are equal values here."""
     if isinstance(key, TupleValue):

@@ -16,6 +16,7 @@ from gitsync.check.python import (
     generators,
     operators,
     protocols,
+    ranking,
     subscripts,
 )
 from gitsync.check.python.heap import DictObj, InstanceObj, ListObj
@@ -239,6 +240,13 @@ def ordered(
                     return m.list_of([i for _, i in pairs])
                 except TypeError:
                     raise m.error(frame, node, "TypeError", "the items cannot be ordered") from None
+        backwards = expressions.known_truth(m, frame, keywords.get("reverse", FALSE), node)
+        ranked = [ranking.Ranked(m, *pair) for pair in zip(items, keys, strict=True)]
+        if backwards is not None:
+            try:
+                return m.list_of([r.value for r in sorted(ranked, reverse=backwards)])
+            except ranking.Unclear:
+                pass
     everything = [*items, *([rest] if rest is not None else [])]
     return m.list_of([], "list", containers.blurred(m, frame, everything, node))
 

@@ -11,6 +11,7 @@ from gitsync.check.python import (
     backed,
     builtin_functions,
     callables,
+    callbacks,
     calls,
     copying,
     dynamic,
@@ -19,6 +20,7 @@ from gitsync.check.python import (
     iterator_tools,
     models,
     numbers,
+    ranking,
     reach,
     reading,
     specials,
@@ -181,6 +183,7 @@ _TABLES = (
     copying.RULES,
     standard_types.RULES,
     numbers.RULES,
+    ranking.RULES,
     iterator_tools.RULES,
     import_tools.RULES,
 )
@@ -281,6 +284,7 @@ def call_external(
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):
         return Opaque(f"{path}()")
+    callbacks.called(m, frame, path, everything, node)
     if any(reach.touches(m.state, v) for v in everything):
         if (function.kind != "c" or not _plain_library_class(m, function)) and any(
             _direct(m, v) for v in everything
