@@ -65,8 +65,14 @@ def _type(
             return obj.cls
         if isinstance(obj, ClassObj):
             return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
+        if isinstance(obj, ListObj):
+            plain = obj.kind in ("list", "set", "frozenset", "tuple")
+            room = "collections" if obj.kind == "deque" else "builtins"
+            return (
+                Ext(f"{room}.{obj.kind}", "c") if plain or room != "builtins" else Opaque("type()")
+            )
         names = {DictObj: "dict", FunctionObj: "function", ModuleObj: "module"}
-        return Ext(f"builtins.{names.get(type(obj), 'list')}", "c")
+        return Ext(f"builtins.{names.get(type(obj), 'object')}", "c")
     if isinstance(value, Ext) and value.kind == "c":
         meta = m.facts.class_facts(value.path).metaclass
         return Ext(meta[0] if meta else "builtins.type", "c")

@@ -11,13 +11,13 @@ from gitsync.check.python import (
     cached,
     callbacks,
     classes,
-    containers,
     definitions,
     dynamic,
     expressions,
     generators,
     instances,
     invoking,
+    mappings,
     ranking,
     reach,
     reading,
@@ -86,7 +86,7 @@ def spread(
     m: Machine, frame: Frame, value: Value, keywords: dict[str, Value], node: ast.AST
 ) -> Value | None:
     """`**value` into keyword arguments; what unknown further ones may be."""
-    value = containers.as_mapping(m, frame, value, node) or backed.plain(m, value)
+    value = mappings.as_mapping(m, frame, value, node) or backed.plain(m, value)
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, DictObj):
@@ -171,6 +171,8 @@ def call(
             rest=rest,
             kwrest=kwrest,
         )
+    if isinstance(function, Method | Ext):
+        args = [mappings.snapshot(m, arg) for arg in args]
     if isinstance(function, Method):
         return methods.call_method(m, frame, function, args, keywords, node, unknown=rest or kwrest)
     if isinstance(function, Ext):

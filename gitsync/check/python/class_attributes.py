@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 
-from gitsync.check.python import backed, calls, classes, enums, named_tuples
+from gitsync.check.python import backed, calls, classes, enums, mixins, named_tuples
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.heap import ClassObj, InstanceObj
 from gitsync.check.python.machine import Machine
@@ -206,6 +206,9 @@ def plainly_of_instance(
     if raw is not None:
         got = _by_descriptor(m, frame, raw, [owner, obj.cls], node)
         return calls.bind(m, raw, owner) if got is None else got
+    mixed = mixins.bound(m, frame, owner, name)
+    if mixed is not None:
+        return mixed
     if backed.has_method(m, owner, name):
         return Method(owner, name)
     if name in ("_replace", "_asdict") and named_tuples.fields(m, obj.cls) is not None:

@@ -12,6 +12,7 @@ from gitsync.check.python import (
     expressions,
     instances,
     making,
+    mixins,
     models,
     reach,
     storing,
@@ -162,6 +163,9 @@ def super_method(
         return NONE
     if name == "__getattribute__" and args and isinstance(args[0], Const):
         return attributes.plainly(m, frame, subject, str(args[0].value), node)
+    mixed = mixins.bound(m, frame, subject, name)
+    if mixed is not None:
+        return calls.call(m, frame, mixed, args, keywords, node)
     if backed.has_method(m, subject, name):
         return backed.call(m, frame, subject, name, args, keywords, node)
     if name in ("run", "grade"):

@@ -7,12 +7,11 @@ from typing import Any, cast
 
 from gitsync.check.python import (
     backed,
-    calls,
     classes,
     comparing,
     comprehensions,
-    expressions,
     generators,
+    mappings,
     operators,
     protocols,
     reach,
@@ -39,6 +38,7 @@ from gitsync.check.python.values import (
     TupleValue,
     Unknown,
     Value,
+    View,
 )
 from gitsync.check.python.worlds import Frame
 
@@ -131,26 +131,6 @@ def put(m: Machine, frame: Frame, obj: DictObj, key: Value, value: Value, node: 
     obj.rest = blurred(m, frame, known, node)
 
 
-def as_mapping(m: Machine, frame: Frame, value: Value, node: ast.AST) -> Ref | None:
-    """What an object with `keys` and `__getitem__` of its own is as a dict; None for others."""
-    obj = m.obj(value) if isinstance(value, Ref) else None
-    if not isinstance(obj, InstanceObj):
-        return None
-    method = classes.class_attribute(m, obj.cls, "keys")
-    get = classes.class_attribute(m, obj.cls, "__getitem__")
-    if method is None or get is None:
-        return None
-    keys = calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
-    items, rest = expressions.items_of(m, frame, m.concrete(keys), node)
-    made = DictObj({})
-    for key in items:
-        found = calls.call(m, frame, calls.bind(m, get, value), [key], {}, node)
-        put(m, frame, made, key, m.concrete(found), node)
-    if rest is not None:
-        made.rest = m.unknown(frame, node, "the keys of a mapping are not known")
-    return m.new(made)
-
-
 def absorb(m: Machine, obj: DictObj, value: Value) -> None:
     """`**value` or `update(value)` into a dict object."""
     value = backed.plain(m, value)
@@ -202,6 +182,7 @@ def known_items(
     m: Machine, frame: Frame, value: Value, node: ast.AST
 ) -> tuple[list[Value], Value | None] | None:
     """Items in order and unknown further ones; None if the value is of another kind."""
+    value = mappings.snapshot(m, value)
     if isinstance(value, TupleValue):
         return list(value.items), None
     if isinstance(value, Const):
@@ -256,6 +237,8 @@ def too_many(m: Machine, some: list[Value]) -> Value:
 
 def combine(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | None:
     """Concatenation, repetition and set or dict operators; None if not one of these."""
+    if isinstance(left, View) or isinstance(right, View):
+        return _of_views(m, op, mappings.snapshot(m, left), mappings.snapshot(m, right))
     if isinstance(op, ast.Add):
         if isinstance(left, TupleValue) and isinstance(right, TupleValue):
             if len(left.items) + len(right.items) > MAX_ITEMS:
@@ -295,6 +278,15 @@ def combine(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | 
     return None
 
 
+def _of_views(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | None:
+    """The set that `keys() - other` and the like make."""
+    a, b = _list(m, left), _list(m, right)
+    if a is None or b is None or not all(hashable(m, i) for i in (*a.items, *b.items)):
+        return None
+    sides = [new_set(m, list(side.items), side.rest) for side in (a, b)]
+    return combine(m, op, *sides)
+
+
 def _list(m: Machine, value: Value) -> ListObj | None:
     if isinstance(value, Ref):
         obj = m.obj(value)
@@ -316,6 +308,8 @@ def update_in_place(m: Machine, owner: Ref, op: ast.operator, value: Value) -> b
 
 def equal(m: Machine, left: Value, right: Value) -> bool | None:
     """`left == right` if it is certain."""
+    if isinstance(left, View) or isinstance(right, View):
+        return None
     left, right = _as_tuple(m, left), _as_tuple(m, right)
     if isinstance(left, Const) and isinstance(right, Const):
         try:
@@ -402,7 +396,7 @@ def _is_plain_enum(m: Machine, value: Value) -> bool:
 
 def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     """`item in owner` if it is certain."""
-    owner = backed.plain(m, owner)
+    owner = backed.plain(m, mappings.snapshot(m, owner))
     if isinstance(owner, Const) and isinstance(item, Const):
         try:
             return item.value in owner.value

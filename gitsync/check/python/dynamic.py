@@ -7,6 +7,7 @@ from typing import cast
 
 from gitsync.check.python import (
     attributes,
+    backed,
     calls,
     classes,
     containers,
@@ -26,6 +27,7 @@ from gitsync.check.python.values import (
     Names,
     Opaque,
     Ref,
+    TupleValue,
     Unknown,
     Value,
 )
@@ -262,8 +264,19 @@ def _hasattr(
             m.guards = guards
         if isinstance(args[0], Ext) and isinstance(found, Ext) and found.kind == "v":
             return Opaque("bool()")
-        return Opaque("bool()") if isinstance(found, Opaque | Unknown | Method) else TRUE
+        if isinstance(found, Method) and not _is_listed(m, args[0], args[1].value):
+            return Opaque("bool()")
+        return Opaque("bool()") if isinstance(found, Opaque | Unknown) else TRUE
     return Opaque("bool()")
+
+
+def _is_listed(m: Machine, owner: Value, name: str) -> bool:
+    """True if a built-in container certainly has the method."""
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if isinstance(owner, TupleValue) or (isinstance(obj, DictObj) and obj.factory is None):
+        return True
+    plain = isinstance(obj, ListObj) and obj.kind in ("list", "set", "frozenset")
+    return plain or backed.has_method(m, owner, name)
 
 
 FRAME_CALLS: dict[str, Rule] = {

@@ -17,6 +17,7 @@ from gitsync.check.python import (
     generators,
     instances,
     invoking,
+    mappings,
     operators,
     protocols,
     specials,
@@ -87,6 +88,7 @@ def known_truth(m: Machine, frame: Frame, value: Value, node: ast.AST) -> bool |
         return bool(value.value)
     if isinstance(value, TupleValue):
         return bool(value.items)
+    value = mappings.snapshot(m, value)
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, ListObj):
@@ -165,7 +167,7 @@ def _dict(m: Machine, frame: Frame, node: ast.Dict) -> Value:
     for key_node, value_node in zip(node.keys, node.values, strict=True):
         if key_node is None:
             whole = evaluate(m, frame, value_node)
-            containers.absorb(m, obj, containers.as_mapping(m, frame, whole, node) or whole)
+            containers.absorb(m, obj, mappings.as_mapping(m, frame, whole, node) or whole)
             continue
         key = evaluate(m, frame, key_node)
         value = evaluate(m, frame, value_node)

@@ -11,9 +11,11 @@ from gitsync.check.python import (
     backed,
     calls,
     classes,
+    container_methods,
     containers,
     expressions,
     generators,
+    mappings,
     operators,
     protocols,
     ranking,
@@ -54,12 +56,20 @@ def _sequence(kind: str) -> Rule:
     return build
 
 
+def _deque(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    made = m.list_of([], "deque")
+    container_methods.fill_deque(m, frame, made, args, keywords, node)
+    return made
+
+
 def _dict(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     obj = DictObj({})
     if args:
-        first = containers.as_mapping(m, frame, args[0], node) or args[0]
+        first = mappings.as_mapping(m, frame, args[0], node) or args[0]
         found = m.obj(first) if isinstance(first, Ref) else None
         is_list = isinstance(first, TupleValue | Coroutine | Lazy) or isinstance(found, ListObj)
         if isinstance(found, InstanceObj) and backed.plain(m, first) == first:
@@ -365,7 +375,7 @@ RULES: dict[str, Rule] = {
     "builtins.tuple": _sequence("tuple"),
     "builtins.set": _sequence("set"),
     "builtins.frozenset": _sequence("frozenset"),
-    "collections.deque": _sequence("list"),
+    "collections.deque": _deque,
     "builtins.dict": _dict,
     "builtins.dict.fromkeys": _from_keys,
     "collections.OrderedDict": _dict,

@@ -9,18 +9,31 @@ from collections.abc import Callable
 from typing import Any
 
 from gitsync.check.python import (
+    backed,
     calls,
     classes,
     comparing,
     containers,
     enums,
     expressions,
+    mixins,
     protocols,
     reach,
 )
 from gitsync.check.python.heap import ClassObj, InstanceObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import Alias, Const, Ext, Opaque, Ref, TupleValue, Unknown, Value
+from gitsync.check.python.values import (
+    FALSE,
+    TRUE,
+    Alias,
+    Const,
+    Ext,
+    Opaque,
+    Ref,
+    TupleValue,
+    Unknown,
+    Value,
+)
 from gitsync.check.python.worlds import Frame
 
 MAX_CONSTANT = 4096
@@ -226,6 +239,8 @@ def plainly_compared(
         return same if same is None or isinstance(op, ast.Eq) else not same
     if isinstance(op, ast.In | ast.NotIn):
         found = operator_method(m, frame, "__contains__", right, [left], node)
+        if found is None:
+            found = _searched(m, frame, right, left, node)
         if found is not None:
             inside = expressions.known_truth(m, frame, found, node)
         elif protocols.cannot_contain(m, right, left):
@@ -251,6 +266,23 @@ def plainly_compared(
     if version is None and protocols.cannot_order(m, left, right):
         raise m.error(frame, node, "TypeError", "the values cannot be ordered")
     return None
+
+
+def _searched(m: Machine, frame: Frame, owner: Value, item: Value, node: ast.AST) -> Value | None:
+    """`item in owner` by a mixin, or by going through what `__iter__` gives; None for others."""
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if not isinstance(obj, InstanceObj):
+        return None
+    mixed = mixins.bound(m, frame, owner, "__contains__")
+    if mixed is not None:
+        return m.concrete(calls.call(m, frame, mixed, [item], {}, node))
+    if classes.class_attribute(m, obj.cls, "__iter__") is None or backed.plain(m, owner) != owner:
+        return None
+    items, rest = expressions.items_of(m, frame, owner, node)
+    answers = [containers.equal(m, each, item) for each in items]
+    if True in answers:
+        return TRUE
+    return Opaque("bool()") if None in answers or rest is not None else FALSE
 
 
 def plain(value: Value) -> tuple[Any] | None:

@@ -17,8 +17,6 @@ from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import NONE, Const, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
-# A view of a dict is kept as a list, and knows these operators as a set does.
-_OF_VIEWS = frozenset(("__sub__", "__and__", "__or__", "__xor__"))
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 MAX_SHOWN = 200
 _KINDS: dict[str, type] = {"list": list, "set": set, "frozenset": frozenset}
@@ -57,8 +55,6 @@ def lacks(m: Machine, value: Value, *names: str) -> bool:
     """True if the value certainly has none of these special methods."""
     kind = _type_of(m, value)
     if kind is not None:
-        if kind is list and _OF_VIEWS.intersection(n.replace("__r", "__") for n in names):
-            return False
         return not any(hasattr(kind, n) for n in names)
     if whole_class(m, value) is None:
         return False

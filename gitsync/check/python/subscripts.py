@@ -33,6 +33,7 @@ from gitsync.check.python.values import (
     TupleValue,
     Unknown,
     Value,
+    View,
 )
 from gitsync.check.python.worlds import Frame
 
@@ -96,6 +97,8 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
                 raise m.error(frame, node, "TypeError", "this object has no items")
             return Opaque()
         raise m.error(frame, node, "TypeError", "this value has no items")
+    if isinstance(owner, View):
+        raise m.error(frame, node, "TypeError", "a view of a dictionary has no items by number")
     if isinstance(owner, Opaque):
         if owner.carries:
             return m.unknown(frame, node, "an object that was given a component class hands it out")

@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import attributes, containers, expressions, operators, storing, subscripts
+from gitsync.check.python import (
+    attributes,
+    container_methods,
+    containers,
+    expressions,
+    operators,
+    storing,
+    subscripts,
+)
 from gitsync.check.python.heap import ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import Opaque, Ref, TupleValue, Value
@@ -99,7 +107,7 @@ def combined(
     """The new value; lists and dicts are changed in place, as Python does."""
     if isinstance(old, Ref):
         obj = m.obj(old)
-        if isinstance(obj, ListObj) and obj.kind == "list" and isinstance(op, ast.Add):
+        if isinstance(obj, ListObj) and obj.kind in ("list", "deque") and isinstance(op, ast.Add):
             items, rest = expressions.items_of(m, frame, value, node)
             changed = cast(ListObj, m.state.change(old.oid))
             if len(changed.items) + len(items) > containers.MAX_ITEMS:
@@ -107,6 +115,7 @@ def combined(
                 changed.items, items = [], []
             changed.items.extend(items)
             changed.rest = rest or changed.rest
+            container_methods.trim(changed)
             return old
         if containers.update_in_place(m, old, op, value):
             return old
