@@ -418,6 +418,8 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
         obj = m.obj(owner)
         if isinstance(obj, ListObj):
             items, rest = obj.items, obj.rest
+            if obj.kind == "iterator":
+                return _taken_until(m, owner, item)
         elif isinstance(obj, DictObj):
             items, rest = list(obj.items), obj.rest
     if items is None:
@@ -426,6 +428,19 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     if True in answers:
         return True
     return None if None in answers or rest is not None else False
+
+
+def _taken_until(m: Machine, owner: Ref, item: Value) -> bool | None:
+    """`item in iterator`, which takes the items out up to the one it looks for."""
+    changed = cast(ListObj, m.state.change(owner.oid))
+    while changed.items:
+        same = equal(m, changed.items.pop(0), item)
+        if same:
+            return True
+        if same is None:
+            changed.rest = too_many(m, changed.items)
+            changed.items = []
+    return False if changed.rest is None else None
 
 
 def constant(value: Any) -> Value:

@@ -140,6 +140,47 @@ def _filter(
     return m.list_of(out, "iterator", rest)
 
 
+def is_iterator(m: Machine, value: Value) -> bool:
+    """True for an iterator whose items are all known, and are lost when they are taken."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    return isinstance(obj, ListObj) and obj.kind == "iterator" and obj.rest is None
+
+
+def in_turn(
+    m: Machine, frame: Frame, args: list[Value], node: ast.AST, *, longest: bool = False
+) -> list[list[Value]] | None:
+    """Rows of the items of several iterables, one of which may be the same iterator twice.
+
+    None if there is no such iterator, or some items are not known.
+    """
+    if not any(is_iterator(m, arg) for arg in args):
+        return None
+    sources: list[Ref] = []
+    for arg in args:
+        if is_iterator(m, arg):
+            sources.append(cast(Ref, arg))
+            continue
+        items, rest = expressions.items_of(m, frame, arg, node)
+        if rest is not None:
+            return None
+        sources.append(m.list_of(items, "iterator"))
+    rows: list[list[Value]] = []
+    while True:
+        m.tick()
+        row: list[Value] = []
+        ended = 0
+        for source in sources:
+            item = generators.step(m, frame, source, node)
+            if item is None:
+                ended += 1
+                if not longest:
+                    return rows
+            row.append(NONE if item is None else item)
+        if ended == len(sources):
+            return rows
+        rows.append(row)
+
+
 def _columns(
     m: Machine, frame: Frame, args: list[Value], node: ast.AST
 ) -> list[tuple[list[Value], Value | None]]:
@@ -165,6 +206,9 @@ def _columns(
 def _zip(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
+    rows = in_turn(m, frame, args, node) if len(args) > 1 and not keywords else None
+    if rows is not None:
+        return m.list_of([TupleValue(tuple(row)) for row in rows], "iterator")
     columns = _columns(m, frame, args, node)
     strict = keywords.get("strict", FALSE)
     lengths = {len(items) for items, rest in columns if rest is None}
