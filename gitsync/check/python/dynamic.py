@@ -161,18 +161,15 @@ def _getattr(
     if isinstance(name, Const) and isinstance(name.value, str):
         if len(args) == 2:
             return m.concrete(attributes.get(m, frame, owner, name.value, node))
-        guards = m.guards
-        m.guards = 0
         try:
-            return m.concrete(attributes.get(m, frame, owner, name.value, node))
+            with m.guarded(0, m.guards + m.import_guards):
+                return m.concrete(attributes.get(m, frame, owner, name.value, node))
         except Raised as raised:
             if raised.refused is None and classes.exception_matches(
                 m, raised.value, Ext("builtins.AttributeError", "c")
             ):
                 return args[2]
             raise
-        finally:
-            m.guards = guards
     if isinstance(owner, Ref | Unknown | Names) or reach.touches(m.state, owner):
         if isinstance(owner, Ref):
             obj = m.obj(owner)
@@ -254,14 +251,14 @@ def _hasattr(
             held = m.read(cast(Ref, args[0]).oid, args[1].value)
             if held is not None and not isinstance(held, Unknown):
                 return TRUE
-        guards = m.guards
-        m.guards = 0
         try:
-            found = attributes.get(m, frame, args[0], args[1].value, node)
-        except Raised:
+            with m.guarded(0, m.guards + m.import_guards):
+                found = attributes.get(m, frame, args[0], args[1].value, node)
+        except Raised as raised:
+            missing = Ext("builtins.AttributeError", "c")
+            if raised.implicit or classes.exception_matches(m, raised.value, missing) is False:
+                raise
             return FALSE
-        finally:
-            m.guards = guards
         if isinstance(args[0], Ext) and isinstance(found, Ext) and found.kind == "v":
             return Opaque("bool()")
         if isinstance(found, Method) and not _is_listed(m, args[0], args[1].value):

@@ -45,8 +45,8 @@ def snapshot(m: Machine, value: Value) -> Value:
 def shown_by(m: Machine, items: dict[Value, Value], rest: Value | None, name: str) -> Ref:
     """What a view of these items shows now."""
     if name == "keys":
-        return m.list_of(list(items), "list", None if rest is None else Opaque())
+        return m.list_of(list(items), "keys", None if rest is None else Opaque())
     if name == "values":
         return m.list_of([m.concrete(v) for v in items.values()], "list", rest)
     pairs: list[Value] = [TupleValue((k, m.concrete(v))) for k, v in items.items()]
-    return m.list_of(pairs, "list", None if rest is None else TupleValue((Opaque(), rest)))
+    return m.list_of(pairs, "items", None if rest is None else TupleValue((Opaque(), rest)))

@@ -14,11 +14,13 @@ from gitsync.check.python import (
     classes,
     comparing,
     containers,
-    enums,
     expressions,
+    keys,
+    mappings,
     mixins,
     protocols,
     reach,
+    sets,
 )
 from gitsync.check.python.heap import ClassObj, InstanceObj
 from gitsync.check.python.machine import Machine
@@ -234,9 +236,11 @@ def plainly_compared(
     if isinstance(op, ast.Is | ast.IsNot):
         same = comparing.identical(m, left, right)
         return same if same is None or isinstance(op, ast.Is) else not same
+    left, right = mappings.snapshot(m, left), mappings.snapshot(m, right)
     if isinstance(op, ast.Eq | ast.NotEq):
+        wanted = isinstance(op, ast.Eq)
         same = containers.equal(m, left, right)
-        return same if same is None or isinstance(op, ast.Eq) else not same
+        return same if same is None or wanted else not same
     if isinstance(op, ast.In | ast.NotIn):
         found = operator_method(m, frame, "__contains__", right, [left], node)
         if found is None:
@@ -248,10 +252,13 @@ def plainly_compared(
         else:
             inside = containers.contains(m, right, left)
         return inside if inside is None or isinstance(op, ast.In) else not inside
+    below = sets.ordered(m, op, left, right)
+    if below is not None:
+        return below
     version = comparing.compare_version(m, op, left, right)
     if version is not None:
         return version
-    a, b = plain(enums.plain_value(m, left)), plain(enums.plain_value(m, right))
+    a, b = plain(keys.plain_value(m, left)), plain(keys.plain_value(m, right))
     if a is not None and b is not None:
         rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
             ast.Lt: operator.lt,

@@ -276,7 +276,7 @@ def _handle(
         live = missed
         if not live:
             break
-    if raised.implicit and not m.guards:
+    if raised.implicit and not m.is_caught(raised):
         return out  # nobody catches it: as if there were no `try`
     out += [Outcome(world, Kind.RAISE, raised=raised) for world in live]
     return out

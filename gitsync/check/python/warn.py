@@ -18,10 +18,10 @@ from gitsync.check.python.imports import Importer
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.project import Project
 from gitsync.check.python.roles import Agreed, World
+from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.values import NONE, Const, Place, Ref, Value
 from gitsync.check.python.wiring import WORDS, Wiring
-from gitsync.check.python.worlds import BackendCall
 from gitsync.model import Severity
 
 if TYPE_CHECKING:

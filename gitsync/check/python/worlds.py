@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, cast
 
 from gitsync.check.python.facts import facts
 from gitsync.check.python.heap import InstanceObj, ListObj, ModuleObj, Namespace, Obj
+from gitsync.check.python.seen import Seen
 from gitsync.check.python.source import LimitHit, Refused, Sources
 from gitsync.check.python.state import State, merge
-from gitsync.check.python.values import Opaque, Place, Ref, Union, Unknown, Value
+from gitsync.check.python.values import Ext, Opaque, Place, Ref, Union, Unknown, Value
 
 if TYPE_CHECKING:
     from gitsync.check.python.imports import Importer
@@ -123,29 +125,6 @@ class Frame:
     at_yield: Callable[[Value], Value] | None = None
 
 
-@dataclass(slots=True)
-class Seen:
-    """What was noticed while running, for the warnings."""
-
-    backends: list[BackendCall] = field(default_factory=list)
-    server_created: bool = False
-    started: list[Place] = field(default_factory=list)
-    calls: list[tuple[Place, Opaque]] = field(default_factory=list)
-    provider: list[tuple[Place, str]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class BackendCall:
-    """A call of an SDK backend with the arguments that name components."""
-
-    path: str
-    place: Place
-    arguments: dict[str, tuple[Value, Place]]
-    complete: bool
-    state: State
-    origin: str = "import"
-
-
 class Worlds:
     """The present world, its choices and its budget; `Machine` adds the names."""
 
@@ -160,6 +139,7 @@ class Worlds:
         self.top_oid = FIRST_OID
         self.arms: dict[tuple[int, int, int], int] = {}
         self.guards = 0
+        self.import_guards = 0
         self.depth = 0
         self.steps = 0
         self.step_limit = MAX_STEPS
@@ -366,15 +346,37 @@ class Worlds:
         finally:
             self.trail = outer
 
-    def may_raise(self, node_place: Place) -> None:
-        """Something here may fail: inside a `try` both ways are followed."""
-        if not self.guards:
+    @contextmanager
+    def guarded(self, guards: int, import_guards: int) -> Iterator[None]:
+        """Run with so many `try` around: in this module, and around the imports that led here.
+
+        A library call is thought to fail only under the first; a package to be missing under both.
+        """
+        before = self.guards, self.import_guards
+        self.guards, self.import_guards = guards, import_guards
+        try:
+            yield
+        finally:
+            self.guards, self.import_guards = before
+
+    def is_caught(self, raised: Raised) -> bool:
+        """True if something further out may catch an exception that may happen."""
+        return bool(self.guards or (self.import_guards and isinstance(raised.value, Ref)))
+
+    def may_raise(self, node_place: Place, kind: str = "") -> None:
+        """Something here may fail, with `kind` if that is known: in a `try` both ways are run."""
+        if not (self.guards or (kind and self.import_guards)):
             return
         trail = self.trail
         if trail is None:
             return
         size = len(self.state.journal)
         if trail.raise_seen == size:
+            return
+        if kind:
+            if self.choose(2, node_place, "an exception") == 1:
+                value = self.new(InstanceObj(Ext(f"builtins.{kind}", "c")))
+                raise Raised(value, node_place, f"{kind} may be raised", implicit=True)
             return
         trail.raise_seen = size
         if self.choose(2, node_place, "an exception") == 1:
