@@ -118,7 +118,8 @@ def _of_container(
         isinstance(obj, DictObj) and obj.factory is not None
     )
     names = ("appendleft", "popleft", "extendleft", "rotate", "move_to_end")
-    if plain and not hasattr(_KINDS[kind], name) and name not in names:
+    known = any(name in vars(part) for part in _KINDS[kind].__mro__) if plain else True
+    if not known and name not in names:
         raise m.error(frame, node, "AttributeError", f"a {kind} has no attribute '{name}'")
     return Method(owner, name)
 

@@ -178,7 +178,6 @@ def too_many(m: Machine, some: list[Value]) -> Value:
 
 def combine(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | None:
     """Concatenation, repetition and set or dict operators; None if not one of these."""
-    left, right = mappings.snapshot(m, left), mappings.snapshot(m, right)
     if isinstance(op, ast.Add):
         if isinstance(left, TupleValue) and isinstance(right, TupleValue):
             if len(left.items) + len(right.items) > MAX_ITEMS:

@@ -150,9 +150,11 @@ def _leave(
         return [Outcome(other), *_unless_dropped(m, result)]
     raised = result.raised
     out: list[Outcome] = []
-    for after, answer in m.branches(
-        result.state, lambda: definitions.leave_context(m, frame, manager, raised, node)
-    ):
+    with m.handles(raised):
+        left = m.branches(
+            result.state, lambda: definitions.leave_context(m, frame, manager, raised, node)
+        )
+    for after, answer in left:
         if isinstance(answer, Raised):
             if raised is not None and raised.implicit:
                 answer.implicit = True

@@ -276,7 +276,24 @@ def _is_listed(m: Machine, owner: Value, name: str) -> bool:
     return plain or backed.has_method(m, owner, name)
 
 
+def _current_exception(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`sys.exception()`; harmless where none is being handled as far as is known."""
+    return m.handling[-1] if m.handling else Opaque("exception")
+
+
+def _exc_info(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = _current_exception(m, frame, args, keywords, node)
+    kind = classes.class_of(m, value) if isinstance(value, Ref) else Opaque("type()")
+    return TupleValue((kind, value, Opaque("traceback")))
+
+
 FRAME_CALLS: dict[str, Rule] = {
+    "sys.exception": _current_exception,
+    "sys.exc_info": _exc_info,
     "builtins.globals": _globals,
     "builtins.locals": _locals,
     "builtins.vars": _vars,

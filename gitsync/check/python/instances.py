@@ -168,7 +168,7 @@ def new_instance(
             raise m.error(
                 frame, node, "TypeError", f"the abstract class {cls.name} is instantiated ({names})"
             )
-        made = m.new(InstanceObj(ref, tuple(args)))
+        made = m.new(InstanceObj(ref, tuple(args) if rest is None else None))
         backed.equip(m, made, ref)
         deleter = classes.class_attribute(m, ref, "__del__")
         if deleter is not None and reach.touches(m.state, deleter):

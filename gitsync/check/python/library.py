@@ -6,6 +6,7 @@ import ast
 import builtins
 import functools
 import inspect
+from typing import cast
 
 from gitsync.check.python import (
     backed,
@@ -15,6 +16,7 @@ from gitsync.check.python import (
     calls,
     copying,
     dynamic,
+    exceptions,
     import_tools,
     iterables,
     iterator_tools,
@@ -260,11 +262,15 @@ def call_external(
         and m.facts.class_facts(path).lineage
         and "builtins.BaseException" in m.facts.class_facts(path).lineage
     ):
-        return m.new(InstanceObj(function, tuple(args)))
+        return m.new(InstanceObj(function, tuple(args) if unknown is None else None))
     if function.kind == "c" and m.facts.class_facts(path).abstract:
         raise m.error(frame, node, "TypeError", f"the abstract class {path} is instantiated")
     if path == "builtins.BaseException":
-        return m.new(InstanceObj(function, tuple(args)))
+        return m.new(InstanceObj(function, tuple(args) if unknown is None else None))
+    is_init = path.endswith(".__init__") and args and isinstance(args[0], Ref)
+    others = args[1:] if unknown is None else None
+    if is_init and exceptions.set_arguments(m, cast(Ref, args[0]), others):
+        return NONE
     if path.startswith(("sys.meta_path", "sys.path_hooks")):
         m.doubt(m.unknown(frame, node, "the import system is changed"))
     if path in ("threading.Thread", "threading.Timer") and any(

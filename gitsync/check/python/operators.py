@@ -94,6 +94,7 @@ def binary(
         known = plain(right) if isinstance(right, Const) or isinstance(op, ast.Mod) else None
         if known is not None:
             return _constants(m, frame, op, left.value, known[0], node)
+    left, right = mappings.snapshot(m, left), mappings.snapshot(m, right)
     joined = containers.combine(m, op, left, right)
     if joined is not None:
         return joined

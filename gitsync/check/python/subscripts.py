@@ -19,6 +19,7 @@ from gitsync.check.python import (
     operators,
     protocols,
     reach,
+    sets,
 )
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
@@ -65,6 +66,8 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
         return Opaque(owner.path + "[]")
     if isinstance(owner, Ref):
         obj = m.obj(owner)
+        if sets.is_set(obj):
+            raise m.error(frame, node, "TypeError", "this value has no items")
         if isinstance(obj, ListObj):
             return _of_sequence(m, frame, obj.items, obj.rest, key, node)
         if isinstance(obj, DictObj):

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, cast
@@ -20,7 +19,7 @@ from gitsync.check.python.heap import InstanceObj, ListObj, ModuleObj, Namespace
 from gitsync.check.python.seen import Seen
 from gitsync.check.python.source import LimitHit, Refused, Sources
 from gitsync.check.python.state import State, merge
-from gitsync.check.python.values import Ext, Opaque, Place, Ref, Union, Unknown, Value
+from gitsync.check.python.values import Place, Ref, Union, Unknown, Value
 
 if TYPE_CHECKING:
     from gitsync.check.python.imports import Importer
@@ -152,6 +151,7 @@ class Worlds:
         self.facts = facts()
         self.calling: list[tuple[int, int]] = []
         self.awaiting = 0
+        self.handling: list[Value] = []
 
     def tick(self) -> None:
         """Count one step; every so often look at the clock."""
@@ -345,42 +345,6 @@ class Worlds:
             return self.branches(state, run)
         finally:
             self.trail = outer
-
-    @contextmanager
-    def guarded(self, guards: int, import_guards: int) -> Iterator[None]:
-        """Run with so many `try` around: in this module, and around the imports that led here.
-
-        A library call is thought to fail only under the first; a package to be missing under both.
-        """
-        before = self.guards, self.import_guards
-        self.guards, self.import_guards = guards, import_guards
-        try:
-            yield
-        finally:
-            self.guards, self.import_guards = before
-
-    def is_caught(self, raised: Raised) -> bool:
-        """True if something further out may catch an exception that may happen."""
-        return bool(self.guards or (self.import_guards and isinstance(raised.value, Ref)))
-
-    def may_raise(self, node_place: Place, kind: str = "") -> None:
-        """Something here may fail, with `kind` if that is known: in a `try` both ways are run."""
-        if not (self.guards or (kind and self.import_guards)):
-            return
-        trail = self.trail
-        if trail is None:
-            return
-        size = len(self.state.journal)
-        if trail.raise_seen == size:
-            return
-        if kind:
-            if self.choose(2, node_place, "an exception") == 1:
-                value = self.new(InstanceObj(Ext(f"builtins.{kind}", "c")))
-                raise Raised(value, node_place, f"{kind} may be raised", implicit=True)
-            return
-        trail.raise_seen = size
-        if self.choose(2, node_place, "an exception") == 1:
-            raise Raised(Opaque("exception"), node_place, "a library call may fail", implicit=True)
 
     def concrete(self, value: Value, place: Place | None = None) -> Value:
         """One option of a union; anything else as it is."""
