@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import calls, class_attributes, classes, wrapping
+from gitsync.check.python import calls, class_attributes, classes, mappings, wrapping
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ModuleObj, Obj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.plain_attributes import of_constant, of_function, of_path
@@ -28,6 +28,7 @@ from gitsync.check.python.values import (
     TupleValue,
     Unknown,
     Value,
+    View,
     Wrapped,
 )
 from gitsync.check.python.worlds import REGISTRY, SYS_MODULES, SYS_PATH, Frame
@@ -76,9 +77,23 @@ def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Val
         return of_path(owner, name)
     if isinstance(owner, Const):
         return of_constant(m, frame, owner, name, node)
+    if isinstance(owner, View):
+        return get(m, frame, mappings.snapshot(m, owner), name, node)
+    if isinstance(owner, TupleValue) and not hasattr(tuple, name):
+        raise m.error(frame, node, "AttributeError", f"a tuple has no attribute '{name}'")
     if isinstance(owner, TupleValue | Names | Coroutine | Lazy | Managed):
         return Method(owner, name)
     return _of_wrapper(m, frame, owner, name, node)
+
+
+def plainly(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:
+    """What `object.__getattribute__` or that of `type` gives: without the hooks of the class."""
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if isinstance(owner, Ref) and isinstance(obj, InstanceObj) and obj.taint is None:
+        return class_attributes.plainly_of_instance(m, frame, owner, obj, name, node)
+    if isinstance(owner, Ref) and isinstance(obj, ClassObj) and obj.taint is None:
+        return class_attributes.plainly_of_class(m, frame, owner, obj, name, node)
+    return get(m, frame, owner, name, node)
 
 
 _KINDS: dict[str, type] = {

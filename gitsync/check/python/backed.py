@@ -7,6 +7,8 @@ the class does not define itself is done by that container.
 from __future__ import annotations
 
 import ast
+import collections
+from typing import cast
 
 from gitsync.check.python import classes
 from gitsync.check.python.heap import DictObj, InstanceObj, ListObj
@@ -24,7 +26,12 @@ _KINDS = {
     "collections.deque": "deque",
 }
 _FILLING = {"dict": "update", "set": "update", "list": "extend", "deque": "extend"}
-_TYPES: dict[str, type] = {"dict": dict, "list": list, "set": set, "deque": list}
+_TYPES: dict[str, type] = {
+    "dict": dict,
+    "list": list,
+    "set": set,
+    "deque": collections.deque,
+}
 
 
 def kind_of(m: Machine, cls: Value) -> str:
@@ -40,7 +47,12 @@ def equip(m: Machine, made: Ref, cls: Value) -> None:
     """Give a new instance its container."""
     kind = kind_of(m, cls)
     if kind:
-        m.store(made.oid, _DATA, m.new(DictObj({})) if kind == "dict" else m.list_of([], kind))
+        hold(m, made, m.new(DictObj({})) if kind == "dict" else m.list_of([], kind))
+
+
+def hold(m: Machine, made: Ref, inner: Ref) -> None:
+    """Let an instance hold another container."""
+    m.store(made.oid, _DATA, inner)
 
 
 def plain(m: Machine, value: Value) -> Value:
@@ -49,6 +61,11 @@ def plain(m: Machine, value: Value) -> Value:
     if isinstance(value, Ref) and isinstance(obj, InstanceObj) and _DATA in obj.values:
         return m.read(value.oid, _DATA) or value
     return value
+
+
+def _lineage(m: Machine, made: Ref) -> tuple[Value, ...]:
+    obj = m.obj(made)
+    return tuple(classes.mro_of(m, obj.cls)) if isinstance(obj, InstanceObj) else ()
 
 
 def fill(
@@ -60,14 +77,21 @@ def fill(
     node: ast.AST,
 ) -> bool:
     """The container's own constructor; False if the value holds none."""
-    from gitsync.check.python import methods
+    from gitsync.check.python import attributes, calls, container_methods, methods
 
     inner = plain(m, made)
     obj = m.obj(inner) if isinstance(inner, Ref) else None
     if inner == made or not isinstance(obj, DictObj | ListObj):
         return False
     name = _FILLING["dict" if isinstance(obj, DictObj) else obj.kind]
-    if args or keywords:
+    if isinstance(made, Ref) and Ext("collections.UserDict") in _lineage(m, made):
+        update = attributes.get(m, frame, made, name, node)
+        if args or keywords:
+            calls.call(m, frame, update, args, keywords, node)
+        return True
+    if isinstance(obj, ListObj) and obj.kind == "deque":
+        container_methods.fill_deque(m, frame, cast(Ref, inner), args, keywords, node)
+    elif args or keywords:
         methods.call_method(m, frame, Method(inner, name), args, keywords, node)
     return True
 
@@ -79,10 +103,10 @@ def has_method(m: Machine, value: Value, name: str) -> bool:
     if inner == value or not isinstance(obj, DictObj | ListObj):
         return False
     kind = "dict" if isinstance(obj, DictObj) else obj.kind
-    return hasattr(_TYPES[kind], name) and (not name.startswith("__") or name in _ITEM_METHODS)
+    return hasattr(_TYPES[kind], name) and (not name.startswith("__") or name in ITEM_METHODS)
 
 
-_ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")
+ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")
 
 
 def call(

@@ -9,6 +9,7 @@ from typing import cast
 from gitsync.check.python import (
     backed,
     cached,
+    callbacks,
     classes,
     definitions,
     dynamic,
@@ -16,6 +17,8 @@ from gitsync.check.python import (
     generators,
     instances,
     invoking,
+    mappings,
+    ranking,
     reach,
     reading,
     standard,
@@ -84,7 +87,7 @@ def spread(
     m: Machine, frame: Frame, value: Value, keywords: dict[str, Value], node: ast.AST
 ) -> Value | None:
     """`**value` into keyword arguments; what unknown further ones may be."""
-    value = backed.plain(m, value)
+    value = mappings.as_mapping(m, frame, value, node) or backed.plain(m, value)
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, DictObj):
@@ -169,6 +172,8 @@ def call(
             rest=rest,
             kwrest=kwrest,
         )
+    if isinstance(function, Method | Ext):
+        args = [mappings.snapshot(m, arg) for arg in args]
     if isinstance(function, Method):
         return methods.call_method(m, frame, function, args, keywords, node, unknown=rest or kwrest)
     if isinstance(function, Ext):
@@ -192,6 +197,11 @@ def call(
         given = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
         if given and function.path in _LATER:
             m.doubt(m.unknown(frame, node, "a function is kept and called when a block is left"))
+        if top in m.facts.stdlib:
+            everything = [*args, *keywords.values()]
+            if function.path.endswith("().shuffle"):
+                ranking.shuffle(m, frame, args, keywords, node)
+            callbacks.called(m, frame, function.path, everything, node)
         if given and top in m.facts.stdlib:
             m.store(REGISTRY, f"carries:{function.path.rpartition('.')[0]}", TRUE)
             return Opaque(f"{function.path}()", carries=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
-from gitsync.check.python import containers, expressions
+from gitsync.check.python import containers, expressions, generators, iterables
 from gitsync.check.python.heap import DictObj, Namespace, Scope
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import Const, Lazy, Value
+from gitsync.check.python.values import Const, Lazy, Ref, Value
 from gitsync.check.python.worlds import Frame
 
 
@@ -51,7 +51,12 @@ def _comprehend(
             source = first
         else:
             source = expressions.evaluate(m, frame if index == 0 else inner, generator.iter)
-        items, rest = expressions.items_of(m, inner, source, generator.iter)
+        items: Iterable[Value]
+        rest = None
+        if isinstance(node, ast.GeneratorExp) and iterables.is_iterator(m, source):
+            items = _one_by_one(m, inner, source, generator.iter)
+        else:
+            items, rest = expressions.items_of(m, inner, source, generator.iter)
         for item in items:
             m.tick()
             targets.assign(m, inner, generator.target, item)
@@ -67,6 +72,12 @@ def _comprehend(
 
     level(0)
     return more
+
+
+def _one_by_one(m: Machine, frame: Frame, source: Value, node: ast.AST) -> Iterator[Value]:
+    """The items of an iterator, which keeps those that nobody asks for."""
+    while (item := generators.step(m, frame, cast(Ref, source), node)) is not None:
+        yield item
 
 
 def list_comp(m: Machine, frame: Frame, node: ast.ListComp) -> Value:
@@ -98,6 +109,8 @@ def run_lazy(m: Machine, value: Lazy) -> tuple[list[Value], Value | None]:
     if more:
         return [], containers.blurred(m, frame, items, node)
     taken = used.value if isinstance(used, Const) else 0
+    if taken > 0 and iterables.is_iterator(m, value.source):
+        taken = 0  # they are not in the source any more
     return [] if taken < 0 else items[taken:], None
 
 

@@ -12,7 +12,9 @@ from gitsync.check.python import (
     backed,
     builtin_functions,
     callables,
+    callbacks,
     calls,
+    copying,
     dynamic,
     exceptions,
     import_tools,
@@ -20,8 +22,10 @@ from gitsync.check.python import (
     iterator_tools,
     models,
     numbers,
+    ranking,
     reach,
     reading,
+    specials,
     standard,
     standard_types,
 )
@@ -121,6 +125,7 @@ _IDENTITY = frozenset(
         "atexit.register",
         "typing.cast",
         "typing.reveal_type",
+        "typing.assert_type",
         "inspect.markcoroutinefunction",
         "unittest.case.expectedFailure",
         "abc.ABC.register",
@@ -177,8 +182,10 @@ _TABLES = (
     callables.RULES,
     iterables.RULES,
     standard.RULES,
+    copying.RULES,
     standard_types.RULES,
     numbers.RULES,
+    ranking.RULES,
     iterator_tools.RULES,
     import_tools.RULES,
 )
@@ -214,6 +221,10 @@ def call_external(
                 form.bind(*args, **keywords)
             except TypeError as error:
                 raise m.error(frame, node, "TypeError", str(error)) from None
+    if path in specials.PATHS and args and unknown is None:
+        own = specials.own_result(m, frame, path, args, node)
+        if own is not None:
+            return own
     rule = next(
         (t[path] for t in _TABLES if path in t),
         None,
@@ -279,6 +290,7 @@ def call_external(
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):
         return Opaque(f"{path}()")
+    callbacks.called(m, frame, path, everything, node)
     if any(reach.touches(m.state, v) for v in everything):
         if (function.kind != "c" or not _plain_library_class(m, function)) and any(
             _direct(m, v) for v in everything

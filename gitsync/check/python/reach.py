@@ -34,6 +34,7 @@ from gitsync.check.python.values import (
     Union,
     Unknown,
     Value,
+    View,
     Wrapped,
 )
 from gitsync.check.python.worlds import REGISTRY
@@ -107,7 +108,7 @@ def touches(state: State, value: Value, depth: int = 5) -> bool:
         return touches(state, value.origin, depth - 1)
     if isinstance(value, Lazy):
         return touches(state, value.source, depth - 1) or _lazy_touches(state, value, depth - 1)
-    if isinstance(value, Super):
+    if isinstance(value, Super | View):
         return touches(state, value.owner, depth - 1)
     if isinstance(value, Decorator):
         return any(touches(state, v, depth - 1) for _, v in value.parts)

@@ -22,7 +22,6 @@ from gitsync.check.python.heap import (
     ClassObj,
     DictObj,
     FunctionObj,
-    InstanceObj,
     ListObj,
 )
 from gitsync.check.python.machine import Machine, Rule
@@ -127,17 +126,6 @@ def _nullcontext(
     """A manager that gives what it was made with."""
     value = args[0] if args else keywords.get("enter_result", NONE)
     return m.list_of([value], "manager")
-
-
-def _copy(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    value = args[0] if args else NONE
-    if isinstance(value, Ref):
-        obj = m.obj(value)
-        if isinstance(obj, ListObj | DictObj | InstanceObj):
-            return m.new(obj.copy())
-    return value
 
 
 def _reduce(
@@ -262,9 +250,6 @@ RULES: dict[str, Rule] = {
     "dataclasses.replace": dataclassing.replace,
     "collections.namedtuple": named_tuples.make,
     "dataclasses.make_dataclass": dataclassing.make,
-    "typing.assert_type": _copy,
-    "copy.copy": _copy,
-    "copy.deepcopy": _copy,
     "asyncio.run": _run_async,
     "asyncio.runners.run": _run_async,
     "asyncio.tasks.shield": _future,

@@ -16,6 +16,7 @@ from gitsync.check.python import (
     generics,
     keys,
     named_tuples,
+    operators,
     protocols,
     reach,
     sets,
@@ -34,6 +35,7 @@ from gitsync.check.python.values import (
     TupleValue,
     Unknown,
     Value,
+    View,
 )
 from gitsync.check.python.worlds import Frame
 
@@ -99,6 +101,8 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
                 raise m.error(frame, node, "TypeError", "this object has no items")
             return Opaque()
         raise m.error(frame, node, "TypeError", "this value has no items")
+    if isinstance(owner, View):
+        raise m.error(frame, node, "TypeError", "a view of a dictionary has no items by number")
     if isinstance(owner, Opaque):
         if owner.carries:
             return m.unknown(frame, node, "an object that was given a component class hands it out")
@@ -171,6 +175,7 @@ def _pick(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value
 def _of_sequence(
     m: Machine, frame: Frame, items: list[Value], rest: Value | None, key: Value, node: ast.AST
 ) -> Value:
+    key = operators.operator_method(m, frame, "__index__", key, [], node) or key
     if isinstance(key, Const) and isinstance(key.value, int):
         at = key.value
         if rest is None:
@@ -245,6 +250,11 @@ def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: 
         return owner
     if isinstance(owner, Ext) and owner.path == "sys.version_info":
         return TupleValue((Const(3), Const(m.minor))) if bounds[1] == Const(2) else owner
+    cut_out = m.unknown(frame, node, "an object is given a slice")
+    found = item_method(m, frame, owner, "__getitem__", [cut_out], node)
+    if found is not None:
+        return Opaque() if found == cut_out and not reach.touches(m.state, owner) else found
+    owner = backed.plain(m, owner)
     numbers: list[Any] = [b.value if isinstance(b, Const) else "?" for b in bounds]
     if all(n is None or isinstance(n, int) for n in numbers) and numbers[2] != 0:
         cut = slice(*numbers)
@@ -252,9 +262,9 @@ def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: 
             return TupleValue(owner.items[cut])
         if isinstance(owner, Const) and isinstance(owner.value, str | bytes):
             return Const(owner.value[cut])
-        found = containers._list(m, owner)
-        if found is not None and found.rest is None:
-            return m.list_of(list(found.items[cut]), found.kind)
+        listed = containers._list(m, owner)
+        if listed is not None and listed.rest is None:
+            return m.list_of(list(listed.items[cut]), listed.kind)
     if reach.touches(m.state, owner):
         return m.list_of([], "list", m.unknown(frame, node, "the slice is not known"))
     return Opaque()
@@ -262,6 +272,12 @@ def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: 
 
 def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AST) -> None:
     """`owner[a:b] = value`; with bounds that are not known the list is not known any more."""
+    is_deleted = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Del)
+    name, given = ("__delitem__", []) if is_deleted else ("__setitem__", [value])
+    cut_out = m.unknown(frame, node, "an object is given a slice")
+    if item_method(m, frame, owner, name, [cut_out, *given], node) is not None:
+        return
+    owner = backed.plain(m, owner)
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, ListObj):
@@ -311,6 +327,7 @@ def set_item(
             containers.put(m, frame, changed, key, value, node)
             return
         if isinstance(obj, ListObj):
+            key = operators.operator_method(m, frame, "__index__", key, [], node) or key
             seq = cast(ListObj, m.state.change(owner.oid))
             at = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
             if at is not None and seq.rest is None:
@@ -362,11 +379,23 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
         elif space.taint is None:
             raise m.error(frame, node, "KeyError", "there is no such name")
         return
-    owner = backed.plain(m, owner)
+    if isinstance(owner, Unknown):
+        m.doubt(owner)
+        return
+    if isinstance(owner, TupleValue | Const):
+        raise m.error(frame, node, "TypeError", "items cannot be deleted here")
     if not isinstance(owner, Ref):
         return
     obj = m.obj(owner)
-    if isinstance(obj, DictObj):
+    if isinstance(obj, InstanceObj):
+        if item_method(m, frame, owner, "__delitem__", [key], node) is not None:
+            return
+        inner = backed.plain(m, owner)
+        if inner != owner:
+            remove_item(m, frame, inner, key, node)
+        elif protocols.whole_class(m, owner) is not None:
+            raise m.error(frame, node, "TypeError", "this object has no items to delete")
+    elif isinstance(obj, DictObj):
         changed = cast(DictObj, m.state.change(owner.oid))
         keys.require_hashable(m, frame, key, node)
         held = keys.find(m, changed, key)
@@ -379,6 +408,7 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
             changed.rest = containers.blurred(m, frame, list(changed.items.values()), node)
             changed.items = {}
     elif isinstance(obj, ListObj):
+        key = operators.operator_method(m, frame, "__index__", key, [], node) or key
         seq = cast(ListObj, m.state.change(owner.oid))
         at = key.value if isinstance(key, Const) else None
         if isinstance(at, int) and seq.rest is None:
@@ -389,6 +419,17 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
             known = [*seq.items] + ([seq.rest] if seq.rest is not None else [])
             seq.rest = containers.blurred(m, frame, known, node)
             seq.items = []
+
+
+def item_method(
+    m: Machine, frame: Frame, owner: Value, name: str, args: list[Value], node: ast.AST
+) -> Value | None:
+    """Call `__getitem__`, `__setitem__` or `__delitem__` of the repository's class; else None."""
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    method = classes.class_attribute(m, obj.cls, name) if isinstance(obj, InstanceObj) else None
+    if method is None:
+        return None
+    return m.concrete(calls.call(m, frame, calls.bind(m, method, owner), args, {}, node))
 
 
 def pick_any(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value:

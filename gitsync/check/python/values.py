@@ -178,6 +178,14 @@ class Names(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class View(Value):
+    """`keys`, `values` or `items` of a dict, which shows what the dict holds when it is used."""
+
+    owner: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class FieldOf:
     """One field of a dataclass, as its constructor sees it."""
 
