@@ -119,6 +119,7 @@ _IDENTITY = frozenset(
         "atexit.register",
         "typing.cast",
         "typing.reveal_type",
+        "typing.assert_type",
         "inspect.markcoroutinefunction",
         "unittest.case.expectedFailure",
         "abc.ABC.register",

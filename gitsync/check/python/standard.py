@@ -260,7 +260,6 @@ RULES: dict[str, Rule] = {
     "dataclasses.replace": dataclassing.replace,
     "collections.namedtuple": named_tuples.make,
     "dataclasses.make_dataclass": dataclassing.make,
-    "typing.assert_type": _copy,
     "copy.copy": _copy,
     "copy.deepcopy": _copy,
     "asyncio.run": _run_async,
