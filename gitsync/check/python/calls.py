@@ -10,6 +10,7 @@ from gitsync.check.python import (
     backed,
     cached,
     classes,
+    containers,
     definitions,
     dynamic,
     expressions,
@@ -35,6 +36,7 @@ from gitsync.check.python.values import (
     Ext,
     Managed,
     Method,
+    Names,
     Opaque,
     Partial,
     Ref,
@@ -91,6 +93,10 @@ def spread(
                 if isinstance(key, Const) and isinstance(key.value, str):
                     keywords[key.value] = m.concrete(item)
             return obj.rest
+    if isinstance(value, Names):
+        space = m.settle(value.oid)
+        keywords.update(containers.visible(space))
+        return space.taint
     return value if isinstance(value, Unknown) else Opaque()
 
 

@@ -49,7 +49,7 @@ def _made_of_names(
 
 
 def _known_test(m: Machine, frame: Frame, node: ast.expr) -> bool | None:
-    """Like `expressions.truth`, but None where the very last part of the expression is undecided."""
+    """Like `expressions.truth`, but None where just the last part of it is undecided."""
     if isinstance(node, ast.BoolOp):
         wanted = isinstance(node.op, ast.Or)
         for part in node.values[:-1]:

@@ -338,12 +338,15 @@ def equal(m: Machine, left: Value, right: Value) -> bool | None:
 
 
 def _as_tuple(m: Machine, value: Value) -> Value:
-    """A named tuple as the tuple that it compares like."""
+    """A named tuple, or an own tuple, as the tuple that it compares like."""
     from gitsync.check.python import named_tuples
 
     obj = m.obj(value) if isinstance(value, Ref) else None
     held = named_tuples.items(m, obj) if isinstance(obj, InstanceObj) else None
-    return value if held is None else TupleValue(tuple(held))
+    if held is not None:
+        return TupleValue(tuple(held))
+    plain = backed.plain(m, value)
+    return plain if isinstance(plain, TupleValue) else value
 
 
 def _is_plain_enum(m: Machine, value: Value) -> bool:

@@ -142,7 +142,7 @@ def new_instance(
                 frame, node, "TypeError", f"the abstract class {cls.name} is instantiated ({names})"
             )
         made = m.new(InstanceObj(ref, tuple(args)))
-        backed.equip(m, made, ref)
+        backed.equip(m, frame, made, ref, args if new is None else (), node)
     init = _constructor_part(m, ref, "__init__")
     if isinstance(init, DataclassInit):
         from gitsync.check.python import dataclassing

@@ -20,6 +20,7 @@ from gitsync.check.python import (
     numbers,
     reach,
     reading,
+    reflection,
     standard,
     standard_types,
 )
@@ -77,11 +78,9 @@ _SHOWN_ONLY = frozenset(
         "builtins.input",
         "inspect.isclass",
         "inspect.isabstract",
-        "inspect.signature",
         "inspect.getsource",
         "inspect.getdoc",
         "inspect.getfile",
-        "typing.get_type_hints",
         "logging.getLogger",
         "logging.info",
         "logging.debug",
@@ -92,8 +91,6 @@ _SHOWN_ONLY = frozenset(
         "_warnings.warn",
         "typing.TypeVar",
         "typing.NewType",
-        "typing.get_args",
-        "dataclasses.fields",
         "dataclasses.is_dataclass",
         "pprint.pprint",
         "textwrap.dedent",
@@ -180,6 +177,7 @@ _TABLES = (
     numbers.RULES,
     iterator_tools.RULES,
     import_tools.RULES,
+    reflection.RULES,
 )
 
 

@@ -37,7 +37,7 @@ def note_annotation(m: Machine, frame: Frame, node: ast.AnnAssign, value: Value 
     scope = m.space(frame.scope)
     old = scope.values.get(ANNOTATIONS)
     items = old.items if isinstance(old, TupleValue) else ()
-    entry = TupleValue((Const(node.target.id), Const(text)))
+    entry = TupleValue((Const(node.target.id), Const(text), value or Const(text)))
     kept = tuple(
         i for i in items if not (isinstance(i, TupleValue) and i.items[0] == Const(node.target.id))
     )

@@ -66,7 +66,7 @@ def _required(m: Machine, lineage: tuple[Value, ...]) -> dict[str, type | None] 
             fields.pop(name, None)
         annotations = obj.values.get(ANNOTATIONS)
         for entry in annotations.items if isinstance(annotations, TupleValue) else ():
-            name, text = (str(part.value) for part in entry.items)  # type: ignore[attr-defined]
+            name, text = (str(part.value) for part in entry.items[:2])  # type: ignore[attr-defined]
             is_field = not name.startswith("_") and "ClassVar" not in text
             if is_field and name not in obj.values:
                 fields.pop(name, None)

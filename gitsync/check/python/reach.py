@@ -104,7 +104,7 @@ def touches(state: State, value: Value, depth: int = 5) -> bool:
         parts = (value.function, *value.args, *(v for _, v in value.keywords))
         return any(touches(state, v, depth - 1) for v in parts)
     if isinstance(value, Alias):
-        return touches(state, value.origin, depth - 1)
+        return any(touches(state, v, depth - 1) for v in (value.origin, *value.args))
     if isinstance(value, Lazy):
         return touches(state, value.source, depth - 1) or _lazy_touches(state, value, depth - 1)
     if isinstance(value, Super):
@@ -160,7 +160,9 @@ def _object_touches(state: State, value: Ref, depth: int) -> bool:
             or any(touches(state, v, depth - 1) for v in obj.values.values())
         )
     if isinstance(obj, ModuleObj):
-        return obj.taint is not None or any(_shallow(state, v) for v in obj.values.values())
+        return obj.taint is not None or any(
+            _shallow(state, v, f"{obj.name}.") for v in obj.values.values()
+        )
     return False
 
 
@@ -176,11 +178,20 @@ def holds(state: State, obj: InstanceObj) -> bool:
     )
 
 
-def _shallow(state: State, value: Value) -> bool:
-    return isinstance(value, Unknown) or (
-        isinstance(value, Ref)
-        and isinstance(state.heap.get(value.oid), ClassObj)
-        and is_component(state, value)
+def _shallow(state: State, value: Value, package: str) -> bool:
+    """True for a component class and for a submodule of the package that holds one."""
+    if not isinstance(value, Ref):
+        return isinstance(value, Unknown)
+    obj = state.heap.get(value.oid)
+    if isinstance(obj, ClassObj):
+        return is_component(state, value)
+    return (
+        isinstance(obj, ModuleObj)
+        and obj.name.startswith(package)
+        and (
+            obj.taint is not None
+            or any(_shallow(state, v, f"{obj.name}.") for v in obj.values.values())
+        )
     )
 
 

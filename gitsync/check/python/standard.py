@@ -108,7 +108,7 @@ def apply_decorator(
     if name == "wraps":
         given = dict(decorator.parts)
         wrapped = given.get("wrapped", NONE)
-        return wrapping.copy_attributes(m, value, wrapped, given.get("updated"))
+        return wrapping.copy_attributes(m, value, wrapped, given)
     if name == "suppress":
         raise m.error(frame, node, "TypeError", "contextlib.suppress() is no decorator")
     if name == "accessor":

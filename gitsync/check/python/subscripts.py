@@ -47,7 +47,8 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
     if isinstance(owner, Names):
         return _of_names(m, frame, owner, key, node)
     if isinstance(owner, Alias):
-        return owner
+        more = (key,) if reach.touches(m.state, key) else ()
+        return Alias(owner.origin, (*owner.args, *more)) if more else owner
     if isinstance(owner, Ext):
         if owner.path == "sys.version_info" and isinstance(key, Const):
             return Const((3, m.minor)[key.value]) if key.value in (0, 1) else Opaque("int()")
@@ -274,6 +275,21 @@ def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AS
             known = [*obj.items, *extra[0]] + [r for r in (obj.rest, extra[1]) if r is not None]
             changed.rest = containers.blurred(m, frame, known, node)
             changed.items = []
+
+
+def remove_slice(m: Machine, frame: Frame, owner: Value, node: ast.AST) -> None:
+    """`del owner[a:b:c]`."""
+    owner = backed.plain(m, owner)
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if isinstance(owner, Ref) and isinstance(obj, ListObj):
+        bounds = _bounds(m, frame, node)
+        changed = cast(ListObj, m.state.change(owner.oid))
+        if bounds is not None and changed.rest is None:
+            del changed.items[bounds]
+            return
+        known = [*changed.items] + ([changed.rest] if changed.rest is not None else [])
+        changed.rest = containers.blurred(m, frame, known, node)
+        changed.items = []
 
 
 def _bounds(m: Machine, frame: Frame, node: ast.AST) -> slice | None:
