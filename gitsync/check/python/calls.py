@@ -164,6 +164,9 @@ def call(
         )
     if isinstance(function, Partial):
         merged = {**dict(function.keywords), **keywords}
+        if isinstance(function.function, Ext | Opaque):
+            whole = [*function.args, *args]
+            library.notice(m, frame, function.function, whole, merged, rest or kwrest, node)
         return call(
             m,
             frame,

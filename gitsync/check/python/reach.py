@@ -195,11 +195,9 @@ def _shallow(state: State, value: Value, package: str) -> bool:
     )
 
 
-def function_touches(state: State, function: FunctionObj, depth: int) -> bool:
-    """True if a function's code, or code it names, mentions a component or a dynamic construct."""
-    if depth <= 0:
-        return True
-    names = getattr(function.node, "_mentioned", None)
+def mentioned(function: FunctionObj) -> frozenset[str]:
+    """The names and attributes in a function's code; `import_module` for an import."""
+    names: frozenset[str] | None = getattr(function.node, "_mentioned", None)
     if names is None:
         found: set[str] = set()
         for node in ast.walk(function.node):
@@ -209,8 +207,17 @@ def function_touches(state: State, function: FunctionObj, depth: int) -> bool:
                 found.add(node.attr)
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 found.add("import_module")
+                found.update(alias.name for alias in node.names)
         names = frozenset(found)
         function.node._mentioned = names  # type: ignore[union-attr]
+    return names
+
+
+def function_touches(state: State, function: FunctionObj, depth: int) -> bool:
+    """True if a function's code, or code it names, mentions a component or a dynamic construct."""
+    if depth <= 0:
+        return True
+    names = mentioned(function)
     if names & _DYNAMIC:
         return True
     module = state.heap.get(function.module)
