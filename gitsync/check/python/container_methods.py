@@ -216,6 +216,8 @@ def dict_method(
         changed.items = {}
         changed.rest = None
         return NONE
+    if name == "popitem" and obj.rest is None and not obj.items:
+        raise m.error(frame, node, "KeyError", "the dictionary is empty")
     if name == "popitem" and obj.rest is None and obj.items:
         last = list(changed.items)[-1]
         return TupleValue((last, changed.items.pop(last)))

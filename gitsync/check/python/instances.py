@@ -141,6 +141,9 @@ def new_instance(
             raise m.error(
                 frame, node, "TypeError", f"the abstract class {cls.name} is instantiated ({names})"
             )
+        own_init = _constructor_part(m, ref, "__init__")
+        if own_init is None and Ext("typing.Protocol") in cls.bases:
+            raise m.error(frame, node, "TypeError", f"the protocol {cls.name} is instantiated")
         made = m.new(InstanceObj(ref, tuple(args)))
         backed.equip(m, frame, made, ref, args if new is None else (), node)
     init = _constructor_part(m, ref, "__init__")

@@ -9,6 +9,7 @@ import inspect
 
 from gitsync.check.python import (
     backed,
+    backends,
     builtin_functions,
     callables,
     calls,
@@ -178,6 +179,7 @@ _TABLES = (
     iterator_tools.RULES,
     import_tools.RULES,
     reflection.RULES,
+    backends.RULES,
 )
 
 
@@ -268,6 +270,7 @@ def call_external(
     reading.notice_call(m, path, third=False)
     if path in REQUIRED_ARGUMENTS and unknown is None and not m.speculative:
         _check_sdk_call(m, frame, path, args, keywords, node)
+        backends.build(m, frame, path, keywords, node)
     models.check_arguments(m, frame, function, args, keywords, node, unknown)
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):

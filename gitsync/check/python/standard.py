@@ -148,7 +148,9 @@ def _reduce(
     items, rest = expressions.items_of(m, frame, args[1], node)
     if len(args) > 2:
         items = [args[2], *items]
-    if rest is not None or not items:
+    if not items and rest is None:
+        raise m.error(frame, node, "TypeError", "reduce() of nothing has no result")
+    if rest is not None:
         return containers.blurred(m, frame, [*items, *args[:1], *((rest,) if rest else ())], node)
     value = items[0]
     for item in items[1:]:

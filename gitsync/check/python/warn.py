@@ -208,6 +208,8 @@ def _argument(
     verdicts: list[str] = []
     shown = ""
     for call, value in uses:
+        if value == Const("") and word == "grader":
+            value = NONE  # the backends ask whether there is one
         if isinstance(value, Const) and isinstance(value.value, str):
             text = value.value
             if call.path == HARBOR_BACKEND and word == "agent" and text in facts().native:
