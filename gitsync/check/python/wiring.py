@@ -250,6 +250,38 @@ def _is_no_class(m: Machine, value: Value) -> bool:
     return isinstance(value, _NO_CLASS) or (isinstance(value, Ext) and value.kind in "fm")
 
 
+def look_up(
+    m: Machine, state: State, oid: int, path: str, text: str
+) -> list[tuple[State, Value | Raised]]:
+    """What `module:attr` gives in each world it may lead to; empty if a limit is hit."""
+    module_name, _, attr = text.rpartition(":")
+    frame = Frame(module=oid, path=path)
+    node = ast.parse("x").body[0]
+    found: list[tuple[State, Value | Raised]] = []
+
+    def read(module: Value) -> Value:
+        words = [module, Const(attr), NONE]
+        return m.concrete(dynamic.FRAME_CALLS["builtins.getattr"](m, frame, words, {}, node))
+
+    def look() -> None:
+        for after, module in m.importer.load(frame, state.fork(), module_name, node):
+            if isinstance(module, Raised):
+                reason = f"the module {module_name} cannot be imported"
+                lost = Raised(module.value, module.place, reason, implicit=module.implicit)
+                found.append((after, lost))
+            else:
+                found.extend(m.branches(after, partial(read, module)))
+
+    before = len(m.importer.loaded_files)
+    try:
+        speculate(m, look)
+    except LimitHit:
+        return []
+    for extra in list(m.importer.loaded_files)[before:]:
+        m.importer.loaded_files.pop(extra)
+    return found
+
+
 def resolve_string(
     m: Machine, state: State, oid: int, path: str, text: str
 ) -> tuple[bool, str, str | None]:
@@ -257,27 +289,11 @@ def resolve_string(
     module_name, _, attr = text.rpartition(":")
     if not module_name or module_name.startswith("."):
         return True, "it names no module", None
-    frame = Frame(module=oid, path=path)
-    node = ast.parse("x").body[0]
-    answers: list[tuple[bool, str, str | None]] = []
 
-    def look() -> None:
-        for after, found in m.importer.load(frame, state.fork(), module_name, node):
-            m.state = after
-            if isinstance(found, Raised):
-                missing = not found.implicit
-                answers.append((missing, f"the module {module_name} cannot be imported", None))
-            else:
-                for _, value in m.branches(after, partial(read, found)):
-                    answers.append(judged(value))
-
-    def read(module: Value) -> Value:
-        words = [module, Const(attr), NONE]
-        return m.concrete(dynamic.FRAME_CALLS["builtins.getattr"](m, frame, words, {}, node))
-
-    def judged(value: Value | Raised) -> tuple[bool, str, str | None]:
+    def judged(after: State, value: Value | Raised) -> tuple[bool, str, str | None]:
+        m.state = after
         if isinstance(value, Raised):
-            return not value.implicit, f"reading {attr} of {module_name} fails", None
+            return not value.implicit, value.reason, None
         if value == NONE:
             return True, f"{module_name} has no name {attr}", None
         obj = m.obj(value) if isinstance(value, Ref) else None
@@ -285,13 +301,7 @@ def resolve_string(
             return False, "", obj.shown
         return _is_no_class(m, value), f"{text} is certainly no class", None
 
-    before = len(m.importer.loaded_files)
-    try:
-        speculate(m, look)
-    except LimitHit:
-        return False, "", None
-    for extra in list(m.importer.loaded_files)[before:]:
-        m.importer.loaded_files.pop(extra)
+    answers = [judged(*found) for found in look_up(m, state, oid, path, text)]
     if answers and all(a[0] for a in answers):
         return answers[0]
     named = {a[2] for a in answers}
