@@ -111,6 +111,8 @@ def _of_opaque(m: Machine, frame: Frame, owner: Opaque, name: str, node: ast.AST
     kept = m.space(REGISTRY).values.get(f"attribute:{owner.path}.{name}")
     if kept is not None:
         return m.concrete(kept)
+    if name == "register" and owner.path.endswith("functools.singledispatch"):
+        return Opaque(f"{owner.path}.{name}")
     if owner.carries or f"carries:{owner.path}" in m.space(REGISTRY).values:
         return m.unknown(frame, node, "an object that was given a component class hands it out")
     if owner.path == TYPE_ALIAS and name == "__value__":

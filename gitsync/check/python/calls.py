@@ -183,12 +183,12 @@ def call(
         return library.call_external(m, frame, function, args, keywords, node, rest or kwrest)
     if isinstance(function, Opaque):
         m.may_raise(m.place(frame, node))
-        if function.carries:
+        if function.carries or f"carries:{function.path}" in m.space(REGISTRY).values:
             doubt = m.unknown(frame, node, "an object that was given a component class is called")
             if function.path.startswith("decorated:"):
                 m.doubt(doubt)
             return doubt
-        top, _, _ = function.path.partition(".")
+        top, _, _ = function.path.removeprefix(PLAIN).partition(".")
         reading.notice_call(m, function.path, third=function.third)
         if args and function.path in _ENTERING:
             return definitions.entered_value(m, frame, args[0], node)
@@ -198,8 +198,11 @@ def call(
         given = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
         if given and function.path in _LATER:
             m.doubt(m.unknown(frame, node, "a function is kept and called when a block is left"))
-        if given and top in m.facts.stdlib:
-            m.store(REGISTRY, f"carries:{function.path.rpartition('.')[0]}", TRUE)
+        if given and top in m.facts.stdlib and top != "logging":  # which only shows
+            owner, _, name = function.path.rpartition(".")
+            m.store(REGISTRY, f"carries:{owner}", TRUE)
+            if not name.startswith(_KEEPING):
+                return m.unknown(frame, node, f"{function.path} is given a component class")
             return Opaque(f"{function.path}()", carries=True)
         return opaque_result(m, frame, function.path, args, keywords, node, like=function)
     if isinstance(function, Alias):
@@ -234,6 +237,19 @@ def call(
     raise m.error(frame, node, "TypeError", "this value cannot be called")
 
 
+# methods that keep what they are given and give back a receipt, at most
+_KEEPING = (
+    "add",
+    "append",
+    "call_",
+    "connect",
+    "create_task",
+    "push",
+    "put",
+    "register",
+    "set",
+    "submit",
+)
 _LATER = tuple(
     f"contextlib.{kind}ExitStack().{name}"
     for kind in ("", "Async")
@@ -336,13 +352,24 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
                 return m.unknown(frame, node, "a class decorator cannot be looked into")
             return Opaque(f"{decorator.path}()", third=decorator.third)
         held = reach.touches(m.state, value)
+        if held and decorator.path.startswith(PLAIN):  # an overload of a single dispatch
+            m.store(REGISTRY, f"carries:{decorator.path.rpartition('.')[0]}", TRUE)
         return Opaque(f"decorated:{decorator.path}", third=decorator.third, carries=held)
     made = call(m, frame, decorator, [value], {}, node)
+    if isinstance(made, Unknown) and _is_plain_decorator(m, decorator, value):
+        made = Opaque("", carries=True)
     if isinstance(made, Opaque) and isinstance(decorator, Ext) and not component:
         top, _, _ = decorator.path.partition(".")
         if top in m.facts.stdlib and decorator.kind != "v":
             return replace(made, path=f"{PLAIN}{decorator.path}")
     return made
+
+
+def _is_plain_decorator(m: Machine, decorator: Value, value: Value) -> bool:
+    """A function of the standard library that certainly gives no class for a function."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    known = isinstance(decorator, Ext) and not decorator.path.endswith("operator.call")
+    return isinstance(obj, FunctionObj) and known
 
 
 def strings_of(m: Machine, frame: Frame, value: Value, node: ast.AST) -> list[str] | None:

@@ -270,6 +270,8 @@ def _next(
         return m.concrete(generators.advance(m, frame, value, node, default=default))
     if isinstance(value, Unknown):
         return value
+    if isinstance(value, Opaque) and value.carries:
+        return m.unknown(frame, node, "an object that was given a component is iterated over")
     if protocols.lacks(m, value, "__next__"):
         raise m.error(frame, node, "TypeError", "this value is no iterator")
     return Opaque()

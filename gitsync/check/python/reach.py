@@ -157,6 +157,7 @@ def _object_touches(state: State, value: Ref, depth: int) -> bool:
         return (
             obj.taint is not None
             or (isinstance(obj.cls, Ref) and is_component(state, obj.cls))
+            or _class_holds(state, obj.cls)
             or any(touches(state, v, depth - 1) for v in obj.values.values())
         )
     if isinstance(obj, ModuleObj):
@@ -164,6 +165,17 @@ def _object_touches(state: State, value: Ref, depth: int) -> bool:
             _shallow(state, v, f"{obj.name}.") for v in obj.values.values()
         )
     return False
+
+
+def _class_holds(state: State, cls: Value) -> bool:
+    """True if the body of a class binds a component class to a name."""
+    made = state.heap.get(cls.oid) if isinstance(cls, Ref) else None
+    return isinstance(made, ClassObj) and any(
+        isinstance(v, Ref)
+        and isinstance(state.heap.get(v.oid), ClassObj)
+        and is_component(state, v)
+        for v in made.values.values()
+    )
 
 
 def holds(state: State, obj: InstanceObj) -> bool:

@@ -23,6 +23,7 @@ from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
+    TRUE,
     Alias,
     Const,
     Ext,
@@ -33,7 +34,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
-from gitsync.check.python.worlds import Frame
+from gitsync.check.python.worlds import REGISTRY, Frame
 
 
 def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> Value:
@@ -97,7 +98,7 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
             return Opaque()
         raise m.error(frame, node, "TypeError", "this value has no items")
     if isinstance(owner, Opaque):
-        if owner.carries:
+        if owner.carries or f"carries:{owner.path}" in m.space(REGISTRY).values:
             return m.unknown(frame, node, "an object that was given a component class hands it out")
         m.may_raise(m.place(frame, node))
         return Opaque(owner.path + "[]", third=owner.third, routed=owner.routed)
@@ -347,6 +348,8 @@ def set_item(
         raise m.error(frame, node, "TypeError", "items cannot be set here")
     if isinstance(owner, TupleValue | Const):
         raise m.error(frame, node, "TypeError", "items cannot be set here")
+    if isinstance(owner, Opaque) and reach.touches(m.state, value):
+        m.store(REGISTRY, f"carries:{owner.path}", TRUE)
 
 
 def set_name(
