@@ -25,7 +25,6 @@ from gitsync.git.host import adopt_head, create_repository
 from gitsync.git.lock import RepoLock
 from gitsync.git.objects import has_commit, is_ancestor
 from gitsync.git.refs import local_tips
-from gitsync.git.remote import is_ref
 from gitsync.git.write import move_branch
 from gitsync.instance import Instance
 from gitsync.model import Identity, Sha, Signature
@@ -115,7 +114,7 @@ def create_workspace(
             name=name,
             identity=who,
             wanted=wanted,
-            branch=_branch(default_branch),
+            branch=full_ref(default_branch or "main"),
             chosen_branch=None if default_branch is None else full_ref(default_branch),
             watch=watch,
             creator=creator,
@@ -140,15 +139,6 @@ def create_workspace(
 def _as_json(wanted: Wanted) -> list[object]:
     skills = None if wanted.skills is None else list(wanted.skills)
     return [list(wanted.starters), skills, dict(sorted((wanted.parameters or {}).items()))]
-
-
-def _branch(default_branch: str | None) -> str:
-    branch = full_ref(default_branch or "main")
-    if not is_ref(branch):
-        raise InvalidInput(
-            f"{printable(branch, limit=200)} is no valid name of a branch.", field="default_branch"
-        )
-    return branch
 
 
 def plan_first(

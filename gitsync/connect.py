@@ -19,7 +19,7 @@ from gitsync.errors import Conflict, InvalidInput
 from gitsync.git.credentials import Credential, generate_ssh_key
 from gitsync.git.host import create_repository
 from gitsync.git.probe import probe
-from gitsync.git.remote import Remote
+from gitsync.git.remote import Remote, is_ref
 from gitsync.instance import Instance
 from gitsync.model import Identity
 from gitsync.records import Role, Trigger, Workspace, WorkspaceState
@@ -40,6 +40,7 @@ from gitsync.store.workspaces import sealed_place
 from gitsync.sync import triggers
 from gitsync.sync.moves import short
 from gitsync.sync.remotes import check_reference, open_credential, read_reference
+from gitsync.text import printable
 from gitsync.uploads import drop_all
 
 type CredentialKind = Literal["token", "password", "ssh"]
@@ -238,9 +239,14 @@ def change_identity(
 
 def full_ref(branch: str) -> str:
     """A branch as people write it, or as a full ref, as a full ref."""
-    if not branch or any(c.isspace() or not c.isprintable() for c in branch):
-        raise InvalidInput("A branch name has no white space.", field="default_branch")
-    return branch if branch.startswith("refs/heads/") else f"refs/heads/{branch}"
+    ref = branch if branch.startswith("refs/heads/") else f"refs/heads/{branch}"
+    if not is_ref(ref) or not branch.isprintable() or any(c.isspace() for c in branch):
+        raise InvalidInput(
+            f"'{printable(branch, limit=200)}' is no valid name of a branch; "
+            "`git check-ref-format --help` has the rules.",
+            field="default_branch",
+        )
+    return ref
 
 
 # -- credentials ----------------------------------------------------------------------------------

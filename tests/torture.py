@@ -146,6 +146,16 @@ def fuzz(_folder: Path, seed: int) -> str:
     return "\n".join([f"{total} executions; no crash, no hang.", "", *found.lines()])
 
 
+def judges(folder: Path, seed: int) -> str:
+    """Generated configs, data and skills, judged by us and by their own readers."""
+    from tests.check.test_differential import compare_configs, compare_data, compare_skills
+
+    compare_configs(4_000, seed, folder)
+    compare_data(4_000, seed, folder)
+    compare_skills(1_000, seed, folder)
+    return "4,000 configs, 4,000 data files and 1,000 skills: no disagreement."
+
+
 PARTS: dict[str, Callable[[Path, int], str]] = {
     "repos": repositories,
     "servers": _pytest("tests/hostile_runs/test_servers.py"),
@@ -162,6 +172,7 @@ PARTS: dict[str, Callable[[Path, int], str]] = {
     "stories": _pytest("tests/stories/test_sync_story.py"),
     "kills": kills,
     "programs": programs,
+    "judges": judges,
     "fuzz": fuzz,
 }
 

@@ -66,7 +66,7 @@ def _twins(configs: Sequence[Config]) -> Iterator[Finding]:
                 )
         for key in ("agent_workflow_timeout_s", "grader_timeout_s"):
             left, right = training.table("training"), twin.table("evaluation")
-            if key in left and key in right and left[key] != right[key]:
+            if key in left and key in right and _differ(left[key], right[key]):
                 yield finding(
                     "twin-timeouts-differ",
                     training.path,
@@ -75,6 +75,13 @@ def _twins(configs: Sequence[Config]) -> Iterator[Finding]:
                     at=document.value("training", key),
                     subject=key,
                 )
+
+
+def _differ(left: object, right: object) -> bool:
+    """True if two values are different ones; `nan` is itself, and `true` is not 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is not right
+    return left != right and not (left != left and right != right)
 
 
 def _near_miss(config: Config, stems: frozenset[str]) -> Iterator[Finding]:

@@ -28,9 +28,11 @@ def flat_layout(tree: Tree, folder: str, pyproject: Mapping[str, Any]) -> str | 
     if not _discovers(pyproject):
         return None
     children = tree.children(folder)
-    if {c.name for c in children} & {"setup.py", "setup.cfg", "src"}:
-        return None
     links = Links(tree)
+    if {c.name for c in children} & {"setup.py", "setup.cfg"}:
+        return None
+    if any(c.name == "src" and _is_folder(links, folder, c) for c in children):
+        return None
     left_out = aging.rules("packages")["flat_layout"]
     packages = [
         c.name
@@ -57,7 +59,9 @@ def flat_layout(tree: Tree, folder: str, pyproject: Mapping[str, Any]) -> str | 
 
 def _discovers(pyproject: Mapping[str, Any]) -> bool:
     system = pyproject.get("build-system")
-    backend = system.get("build-backend") if isinstance(system, dict) else None
+    if not isinstance(system, dict):  # uv does not build it then
+        return False
+    backend = system.get("build-backend", "setuptools.build_meta")
     if not isinstance(backend, str) or backend.split(":")[0] != "setuptools.build_meta":
         return False
     tool = pyproject.get("tool")

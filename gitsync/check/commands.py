@@ -6,7 +6,11 @@ import re
 
 from gitsync.check import aging
 
-_SEPARATOR = re.compile(r"&&|\|\||;|\|")
+# Quoted text, which neither separates nor comments, comes first; a lone quote is a character.
+_PART = re.compile(
+    r"\"(?:\\.|[^\"\\])*\"|'[^']*'|\\.|(?P<end>&&|\|\||;|\|)|(?P<comment>(?:^|(?<=\s))#.*)|.",
+    re.DOTALL,
+)
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(?:\"[^\"]*\"|'[^']*'|\S)*$")
 _WORD = re.compile(r"[^\s\"']*(?:\"[^\"]*\"[^\s\"']*|'[^']*'[^\s\"']*|[\"'][^\s]*)*")
 _STOP = ("<", "[", "{", "$", ".", "…", "\\")
@@ -15,20 +19,24 @@ _STOP = ("<", "[", "{", "$", ".", "…", "\\")
 def unknown_command(line: str) -> list[tuple[int, str]]:
     """Where `osmosis` is run with a command 0.3.8 does not have: offset and the command."""
     found: list[tuple[int, str]] = []
-    start = 0
-    line = _without_comment(line)
-    for match in [*_SEPARATOR.finditer(line), None]:
-        end = match.start() if match else len(line)
+    for start, end in _segments(line):
         hit = _segment(line[start:end])
         if hit:
             found.append((start + hit[0], hit[1]))
-        start = match.end() if match else end
     return found
 
 
-def _without_comment(line: str) -> str:
-    found = re.search(r"(?:^|(?<=\s))#", line)
-    return line[: found.start()] if found else line
+def _segments(line: str) -> list[tuple[int, int]]:
+    """Where each command of a line begins and ends, without a comment behind them."""
+    found: list[tuple[int, int]] = []
+    start = 0
+    for part in _PART.finditer(line):
+        if part["comment"]:
+            return [*found, (start, part.start())]
+        if part["end"]:
+            found.append((start, part.start()))
+            start = part.end()
+    return [*found, (start, len(line))]
 
 
 def _words(text: str) -> list[tuple[int, str]]:

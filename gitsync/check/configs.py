@@ -36,17 +36,19 @@ def kind_of(path: str) -> str | None:
     parts = path.split("/")
     if len(parts) < 3 or parts[0] != "configs" or not path.endswith(".toml"):
         return None
+    if parts[-1] == ".toml":  # a name without a suffix
+        return None
     return parts[1] if parts[1] in KINDS else None
 
 
 def read_configs(files: Files, holding: Holding, links: Links) -> tuple[Config, ...]:
-    """Every config, links to files inside the repository included, by path."""
+    """Every config, also behind links that stay in the repository, by path."""
     found: list[Config] = []
     for kind in KINDS:
         path = f"configs/{kind}"
-        folder = files.tree.entry(path)
-        if folder is not None and folder.kind is Kind.FOLDER:
-            found.extend(_folder(files, folder, path))
+        folder = links.follow(path)
+        if folder.entry is not None and folder.entry.kind is Kind.FOLDER:
+            found.extend(_folder(files, folder.entry, folder.path, path))
     for path in holding.links:
         linked = kind_of(path)
         if linked:
@@ -56,30 +58,33 @@ def read_configs(files: Files, holding: Holding, links: Links) -> tuple[Config, 
     return tuple(sorted(found, key=lambda c: c.path.encode("utf-8", "surrogateescape")))
 
 
-def _folder(files: Files, folder: Entry, path: str) -> tuple[Config, ...]:
+def _folder(files: Files, folder: Entry, source: str, path: str) -> tuple[Config, ...]:
     """The configs of one folder, remembered; file by file if one of them makes us fail."""
 
     def together() -> tuple[Config, ...]:
         return files.memo.get(
-            "configs", folder.oid, path, lambda: _below(files, folder, path), path
+            "configs", folder.oid, path, lambda: _below(files, folder, source, path), path
         )
 
     def apart(_: Finding) -> tuple[Config, ...]:
-        return _below(files, folder, path, careful=True)
+        return _below(files, folder, source, path, careful=True)
 
     return attempt(path, together, apart)
 
 
-def _below(files: Files, folder: Entry, path: str, *, careful: bool = False) -> tuple[Config, ...]:
-    """The configs among the files of one folder of `configs/`."""
+def _below(
+    files: Files, folder: Entry, source: str, path: str, *, careful: bool = False
+) -> tuple[Config, ...]:
+    """The configs among the files of `source`, which is the folder `path` of `configs/`."""
     found: list[Config] = []
     kind = path.rpartition("/")[2]
     total = 0
-    for file in files.below(path, folder.oid).files:
-        if not file.path.endswith(".toml"):
+    for file in files.below(source, folder.oid).files:
+        where = path + file.path[len(source) :]
+        if not kind_of(where):
             continue
         if files.content(file).is_lfs_pointer:
-            found.append(Config(file.path, kind))
+            found.append(Config(where, kind))
             continue
         total += min(file.size, toml.MAX_BYTES)
         if total > _MOST_BYTES:
@@ -87,12 +92,10 @@ def _below(files: Files, folder: Entry, path: str, *, careful: bool = False) -> 
                 f"The configs of this folder have more than {_MOST_BYTES} bytes together.",
                 limit=True,
             )
-            found.append(Config(file.path, kind, None, (toml_finding(file.path, error),)))
+            found.append(Config(where, kind, None, (toml_finding(where, error),)))
             continue
-        read = partial(_read, files.tree, files.memo, file.path, file.entry, file.path, kind)
-        found.append(
-            attempt(file.path, read, partial(_failed, file.path, kind)) if careful else read()
-        )
+        read = partial(_read, files.tree, files.memo, where, file.entry, file.path, kind)
+        found.append(attempt(where, read, partial(_failed, where, kind)) if careful else read())
     return tuple(found)
 
 

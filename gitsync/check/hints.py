@@ -13,6 +13,7 @@ from gitsync.check.config import is_integer, usable
 from gitsync.check.data import stem_of
 from gitsync.check.files import Files, is_data_set
 from gitsync.check.found import finding, shown
+from gitsync.check.links import Links
 from gitsync.check.rollouts import Rollout, read_rollouts
 from gitsync.model import Finding, Report
 from gitsync.tree import Tree
@@ -34,7 +35,7 @@ def service_hints(
     """Hints about a report; `datasets` and `secrets` are names the workspace has, if known."""
     if report.refused:
         return ()
-    rollouts = {r.name: r for r in read_rollouts(Files(tree, Memo()))}
+    rollouts = {r.name: r for r in read_rollouts(Files(tree, Memo()), Links(tree))}
     configs = [
         c
         for c in report.configs

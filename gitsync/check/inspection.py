@@ -67,7 +67,9 @@ class _Inspection:
         self._found.extend(holding.found)
         self._found.extend(over_the_sum(holding.bytes))
         refused = any(f.code in _REFUSING for f in self._found)
-        rollouts = self._try("rollouts", lambda: read_rollouts(self._files), _NO_ROLLOUTS)
+        rollouts = self._try(
+            "rollouts", lambda: read_rollouts(self._files, self._links), _NO_ROLLOUTS
+        )
         configs = self._configs(holding)
         skills = self._try(
             ".agents/skills", lambda: read_skills(self._files, self._links), tuple[Skill, ...]()

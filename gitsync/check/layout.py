@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gitsync.check.files import Files
 from gitsync.check.found import finding
 from gitsync.check.links import Links
-from gitsync.check.markdown import MAX_BYTES, code_spans, without_fences
+from gitsync.check.markdown import MAX_BYTES, without_code
 from gitsync.model import Finding
 from gitsync.tree import Kind, TooLarge
 
@@ -55,11 +55,7 @@ def _claude(files: Files) -> Iterator[Finding]:
         text = files.tree.read("CLAUDE.md", limit=MAX_BYTES).decode("utf-8", "replace")
     except TooLarge:
         return
-    plain = without_fences(text)
-    for start, end in reversed(code_spans(plain)):
-        if _IMPORT.search(plain, start, end):
-            plain = plain[:start] + plain[end:]
-    if "AGENTS.md" not in plain:
+    if "AGENTS.md" not in without_code(text, _IMPORT):
         yield finding(
             "claude-import-missing",
             "CLAUDE.md",

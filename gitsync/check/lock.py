@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import Requirement
@@ -17,10 +19,11 @@ from gitsync.check.found import shown
 from gitsync.check.sameness import same_marker, same_python
 from gitsync.tree import TooLarge, Tree
 
-_MAX_BYTES = 2 * 1024 * 1024
+_MAX_BYTES = 8 * 1024 * 1024
 _MOST_COMPARED = 30
 # With one of these the version comes from there, and uv does not repeat what the project asks for.
 _SOURCES = ("url", "git", "path", "directory", "editable", "virtual")
+_ELSEWHERE = "?"  # a folder, or what `[tool.uv.sources]` says, which is not compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +36,24 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One requirement in canonical spelling; `specifiers` is None if it comes from a source."""
+    """One requirement in canonical spelling; `specifiers` is None if it comes from a source.
+
+    `origin` is its URL in the spelling of the lock, empty without one, or `_ELSEWHERE`.
+    """
 
     name: str
     extras: frozenset[str]
     specifiers: frozenset[str] | None
     marker: str
+    origin: str = ""
 
     def wants_the_same(self, other: Key) -> bool:
         """True if the other asks for the same, perhaps in other environments."""
-        return (self.name, self.extras) == (other.name, other.extras) and (
+        if (self.name, self.extras) != (other.name, other.extras):
+            return False
+        if _ELSEWHERE not in (self.origin, other.origin):
+            return (self.origin, self.specifiers) == (other.origin, other.specifiers)
+        return (
             self.specifiers is None
             or other.specifiers is None
             or self.specifiers == other.specifiers
@@ -74,9 +85,16 @@ def read_lock(tree: Tree, path: str) -> Lock | None:
 
 
 def compare(
-    lock: Lock, project: Mapping[str, Any], requirements: Sequence[Requirement]
+    lock: Lock,
+    project: Mapping[str, Any],
+    requirements: Sequence[Requirement],
+    *,
+    sources: Collection[str] = (),
 ) -> str | None:
-    """Why the lock does not fit the project; None if it does."""
+    """Why the lock does not fit the project; None if it does.
+
+    `sources` are the packages that `[tool.uv.sources]` names.
+    """
     name = project.get("name")
     if not isinstance(name, str):
         return None
@@ -98,6 +116,7 @@ def compare(
     metadata = package.get("metadata")
     listed = _tables(metadata.get("requires-dist") if isinstance(metadata, dict) else None)
     theirs = {k for k in (_locked_key(entry) for entry in listed) if k is not None}
+    theirs = {replace(k, origin=_ELSEWHERE) if k.name in sources else k for k in theirs}
     names = sorted({k.name for k in _unmatched({_key(r) for r in requirements}, theirs)})
     if not names:
         return None
@@ -152,12 +171,38 @@ def _canonical(operator: str, version: str) -> str:
     return operator + canonicalize_version(number, strip_trailing_zero=is_exact) + wildcard
 
 
+def _origin(url: str) -> str:
+    """A URL as the lock spells it: without user and fragment, the revision for Git as a query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    scheme, path, query = parts.scheme, parts.path, parts.query
+    if scheme == "file":
+        return _ELSEWHERE
+    if scheme.startswith("git+"):
+        scheme = scheme.removeprefix("git+")
+        path, _, revision = path.partition("@")
+        query = f"rev={revision}" if revision else ""
+    return urlunsplit((scheme, parts.netloc.rpartition("@")[2], path, query, ""))
+
+
+def _locked_origin(entry: Mapping[str, Any]) -> str:
+    url, git = entry.get("url"), entry.get("git")
+    if isinstance(url, str):
+        return _origin(url)
+    if isinstance(git, str):
+        return re.sub(r"subdirectory=[^&]*&?", "", _origin(git)).rstrip("?&")
+    return _ELSEWHERE if any(source in entry for source in _SOURCES) else ""
+
+
 def _key(requirement: Requirement) -> Key:
     return Key(
         canonicalize_name(requirement.name),
         frozenset(canonicalize_name(e) for e in requirement.extras),
         None if requirement.url else _specifiers(str(requirement.specifier)),
         str(requirement.marker) if requirement.marker else "",
+        _origin(requirement.url) if requirement.url else "",
     )
 
 
@@ -171,7 +216,7 @@ def _locked_key(entry: Mapping[str, Any]) -> Key | None:
         parsed = str(Marker(marker)) if isinstance(marker, str) else ""
         if "extra ==" in parsed:
             return None
-        has_source = any(source in entry for source in _SOURCES)
+        origin = _locked_origin(entry)
         return Key(
             canonicalize_name(name),
             frozenset(
@@ -179,8 +224,9 @@ def _locked_key(entry: Mapping[str, Any]) -> Key | None:
                 for e in (extras if isinstance(extras, list) else ())
                 if isinstance(e, str)
             ),
-            None if has_source else _specifiers(specifier if isinstance(specifier, str) else ""),
+            None if origin else _specifiers(specifier if isinstance(specifier, str) else ""),
             parsed,
+            origin,
         )
     except (InvalidMarker, InvalidSpecifier):
         return Key(canonicalize_name(name), frozenset(), frozenset({"?"}), "")

@@ -55,6 +55,11 @@ class Page:
     snippets: tuple[Snippet, ...] = ()
 
 
+def universal(text: str) -> str:
+    """The text with every line ended by a single newline, as editors and Python take it."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def read_page(text: str, *, skip_lines: int = 0) -> Page:
     """Links and snippets of a text; the first `skip_lines` lines (a frontmatter) are left out."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
@@ -134,7 +139,10 @@ def _inline(text: str, first_line: int, links: list[Link], snippets: list[Snippe
             at = skipped.end() if skipped else at + 1
             continue
         if char == "[":
-            opened.append(at - 1 if at and text[at - 1] == "!" else at)
+            opened.append(at)
+        elif char == "!" and text[at + 1 : at + 2] == "[":
+            opened.append(at)
+            at += 1
         elif char == "]" and opened:
             start = opened.pop()
             found = _destination(text, at + 1)
@@ -218,29 +226,36 @@ def relative_path(target: str) -> str | None:
     return path or None
 
 
-def without_fences(text: str) -> str:
-    """The text without its fenced blocks, those in lists and quotes included."""
-    lines = text.replace("\r\n", "\n").split("\n")
+def without_code(text: str, pattern: re.Pattern[str]) -> str:
+    """The text without fenced blocks, and without inline code in which the pattern occurs."""
+    lines = universal(text).split("\n")
     try:
         tokens = _PARSER.parse("\n".join(lines))
     except RecursionError:
         return text
-    fenced = [t.map for t in tokens if t.type == "fence" and t.map is not None]
-    for first, after in reversed(fenced):
-        del lines[first:after]
+    for token in reversed(tokens):
+        if token.map is None:
+            continue
+        first, after = token.map
+        if token.type == "fence":
+            lines[first:after] = []
+        elif token.type == "inline":
+            lines[first:after] = [_without_spans("\n".join(lines[first:after]), pattern)]
     return "\n".join(lines)
 
 
-def code_spans(text: str) -> list[tuple[int, int]]:
-    """Where inline code begins and ends, backticks included."""
-    found: list[tuple[int, int]] = []
-    at = 0
+def _without_spans(text: str, pattern: re.Pattern[str]) -> str:
+    """A paragraph without its inline code in which the pattern occurs."""
+    kept: list[str] = []
+    at = end = 0
     while (at := text.find("`", at)) != -1:
         run = _run(text, at)
-        end = _code_end(text, at + run, run)
-        if end is None:
+        closing = _code_end(text, at + run, run)
+        if closing is None:
             at += run
             continue
-        found.append((at, end + run))
-        at = end + run
-    return found
+        if pattern.search(text, at, closing):
+            kept.append(text[end:at])
+            end = closing + run
+        at = closing + run
+    return "".join([*kept, text[end:]])

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 MAX_COMPONENT_BYTES = 255
 _HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-_RESERVED = re.compile(r"(?:aux|con|nul|prn|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?", re.IGNORECASE)
+_RESERVED = re.compile(r"(?:aux|con|nul|prn|com[1-9¹²³]|lpt[1-9¹²³])(?: *\..*)?", re.IGNORECASE)
 # The names that nearly all files have, of which nothing is dangerous (`git~1` has a tilde).
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}(?<!\.)")
 _FORBIDDEN = re.compile(r'[<>:"|?*\\]')

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
@@ -22,6 +23,23 @@ from gitsync.check.rollouts import Rollout
 from gitsync.model import Finding
 from gitsync.tree import TooLarge, Tree
 
+# Where rollouts run, for the markers of what they require.
+_RUNS = [
+    {
+        "os_name": "posix",
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "platform_machine": machine,
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "python_version": f"3.{minor}",
+        "python_full_version": f"3.{minor}.{patch}",
+        "extra": "",
+    }
+    for minor in range(12, 16)
+    for patch in (0, 5, 12)
+    for machine in ("x86_64", "aarch64")
+]
 Requirements = list[tuple[tuple[str | int, ...], Requirement]]
 
 
@@ -84,10 +102,13 @@ class _Package:
     def _fields(self, project: Mapping[str, Any]) -> Iterator[Finding]:
         header = self._document.table("project")
         for key in ("name", "version"):
-            if key not in project and key not in self._dynamic:
+            value = project.get(key)
+            has_one = isinstance(value, str) and value.strip()
+            if not has_one and (key in project or key not in self._dynamic):
                 yield self._add(
                     "project-incomplete",
-                    f"`[project]` has no `{key}`, so the rollout cannot be installed. Add it.",
+                    f"`[project]` has no text as `{key}`, so the rollout cannot be installed. "
+                    "Add it.",
                     header,
                     key,
                 )
@@ -142,16 +163,21 @@ class _Package:
         optional = project.get("optional-dependencies")
         if isinstance(optional, dict):
             groups.extend((("project", "optional-dependencies", k), v) for k, v in optional.items())
+        development = self._document.values.get("dependency-groups")
+        if isinstance(development, dict):
+            groups.extend((("dependency-groups", k), v) for k, v in development.items())
         out: Requirements = []
         for steps, values in groups:
             if not isinstance(values, list):
                 found.append(self._invalid(values, steps))
                 continue
             for index, value in enumerate(values):
+                if steps[0] == "dependency-groups" and isinstance(value, dict):
+                    continue  # `{include-group = "..."}`
                 requirement = _requirement(value)
                 if requirement is None:
                     found.append(self._invalid(value, (*steps, index)))
-                elif len(steps) == 2:
+                elif steps == ("project", "dependencies"):
                     out.append(((*steps, index), requirement))
         return out
 
@@ -205,7 +231,10 @@ class _Package:
         for trap in rules["trap"]:
             if trap["extra"] not in extras or trap["unless_extra"] in extras:
                 continue
-            bounds = [r for _, r in requirements] + list(self._uv_requirements())
+            bounds = list(self._uv_requirements("override-dependencies"))
+            if not any(canonicalize_name(r.name) == trap["package"] for r in bounds):
+                bounds = [r for _, r in requirements]
+            bounds += self._uv_requirements("constraint-dependencies")
             named = [r for r in bounds if canonicalize_name(r.name) == trap["package"]]
             locked = lock.versions.get(trap["package"]) if lock else None
             if any(_keeps_below(r, trap["below"]) for r in named) or (
@@ -224,22 +253,27 @@ class _Package:
                 trap["package"],
             )
 
-    def _uv_requirements(self) -> Iterator[Requirement]:
+    def _uv(self, key: str) -> Any:
+        """What `[tool.uv]` has under a key."""
         tool = self._document.values.get("tool")
         uv = tool.get("uv") if isinstance(tool, dict) else None
-        for key in ("constraint-dependencies", "override-dependencies"):
-            values = uv.get(key) if isinstance(uv, dict) else None
-            for value in values if isinstance(values, list) else ():
-                requirement = _requirement(value)
-                if requirement is not None:
-                    yield requirement
+        return uv.get(key) if isinstance(uv, dict) else None
+
+    def _uv_requirements(self, key: str) -> Iterator[Requirement]:
+        values = self._uv(key)
+        for value in values if isinstance(values, list) else ():
+            requirement = _requirement(value)
+            if requirement is not None:
+                yield requirement
 
     def _lock(
         self, project: Mapping[str, Any], requirements: Requirements, lock: Lock | None
     ) -> Iterator[Finding]:
         if lock is None or "dependencies" in self._dynamic:
             return
-        reason = compare(lock, project, [r for _, r in requirements])
+        sources = self._uv("sources")
+        named = {canonicalize_name(n) for n in sources} if isinstance(sources, dict) else set()
+        reason = compare(lock, project, [r for _, r in requirements], sources=named)
         if reason:
             yield finding(
                 "lock-stale",
@@ -268,7 +302,9 @@ def _requirement(value: object) -> Requirement | None:
 
 
 def _keeps_below(requirement: Requirement, limit: str) -> bool:
-    """True if the requirement admits no version from `limit` on."""
+    """True if the requirement admits no version from `limit` on, where rollouts run."""
+    if requirement.marker and not _holds_somewhere(requirement.marker):
+        return False
     if requirement.url:
         return True
     base = Version(limit)
@@ -284,6 +320,14 @@ def _keeps_below(requirement: Requirement, limit: str) -> bool:
         if version >= base and requirement.specifier.contains(version, prereleases=True):
             return False
     return True
+
+
+def _holds_somewhere(marker: Marker) -> bool:
+    """True if the marker holds, or may hold, where rollouts run."""
+    try:
+        return any(marker.evaluate(environment) for environment in _RUNS)
+    except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion):
+        return True
 
 
 def needs_python(specifier: SpecifierSet, *, minimum: str = "3.12") -> bool:

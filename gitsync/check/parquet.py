@@ -62,6 +62,10 @@ def _read(spool: IO[bytes], counted: Counted) -> Iterator[Note]:
     import pyarrow
     import pyarrow.parquet
 
+    if not spool.read(1):
+        yield _too_few(0)
+        return
+    spool.seek(0)
     try:
         with pyarrow.parquet.ParquetFile(spool) as file:
             counted.rows = file.metadata.num_rows
@@ -79,11 +83,7 @@ def _rows(file: Any) -> Iterator[Note]:
     yield from missing_columns(names, 1)
     count = file.metadata.num_rows
     if count < MIN_ROWS:
-        yield Note(
-            "too-few-rows",
-            1,
-            f"An upload needs {MIN_ROWS} rows, and the file has {count}. Add rows.",
-        )
+        yield _too_few(count)
     needed = [n for n in _NEEDED if n in names]
     if "metadata" in needed:
         needed = ["metadata"]
@@ -96,6 +96,14 @@ def _rows(file: Any) -> Iterator[Note]:
                 yield from metadata.check(row["metadata"], number)
             else:
                 yield from empty_cells(row, number)
+
+
+def _too_few(count: int) -> Note:
+    return Note(
+        "too-few-rows",
+        1,
+        f"An upload needs {MIN_ROWS} rows, and the file has {count}. Add rows.",
+    )
 
 
 def first_rows(file: IO[bytes], most: int) -> Iterator[dict[str, Any]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from gitsync.check.files import FileAt, Files, Holding
+from gitsync.check.links import Links
 from gitsync.check.source import EMPTY, MAX_BYTES, SourceFacts, read_source
 from gitsync.tree import Entry, Kind, TooLarge
 
@@ -38,8 +40,9 @@ class CodeFacts:
 class Rollout:
     """One folder directly under `rollouts/`."""
 
-    def __init__(self, files: Files, entry: Entry) -> None:
+    def __init__(self, files: Files, links: Links, entry: Entry) -> None:
         self._files = files
+        self._links = links
         self.name = entry.name
         self.oid = entry.oid
         self.path = f"rollouts/{entry.name}"
@@ -62,18 +65,41 @@ class Rollout:
     @cached_property
     def code(self) -> CodeFacts:
         """What its Python files say."""
-        return self._files.memo.get("code", self.oid, self.path, self._read_code)
+        return self._remembered("code", self._read_code)
 
     def mentions(self, word: str) -> bool:
         """True if the word occurs in some text file, or if that is too much to tell."""
-        words = self._files.memo.get("words", self.oid, self.path, self._read_words)
+        words = self._remembered("words", self._read_words)
         return words is None or word in words or any(word in w for w in words)
 
-    def _python(self) -> list[FileAt]:
+    def _remembered[T](self, kind: str, compute: Callable[[], T]) -> T:
+        """The result for the folder; its id says nothing of what links lead to."""
+        oid = None if self.holding.links else self.oid
+        return self._files.memo.get(kind, oid, self.path, compute)
+
+    @cached_property
+    def _reached(self) -> tuple[tuple[str, FileAt], ...]:
+        """The files of the folder and those that its links lead to, by their path in it."""
+        found = [(f.path, f) for f in self.holding.files]
+        for path in self.holding.links:
+            target = self._links.follow(path)
+            if target.entry is None or f"{self.path}/".startswith(f"{target.path}/"):
+                continue
+            if target.path.startswith(f"{self.path}/"):
+                continue
+            if target.is_file:
+                size = self._files.tree.size(target.path)
+                found.append((path, FileAt(target.path, target.entry, size)))
+            elif target.is_folder:
+                for file in self._files.below(target.path, target.entry.oid).files:
+                    found.append((path + file.path[len(target.path) :], file))
+        return tuple(found)
+
+    def _python(self) -> list[tuple[str, FileAt]]:
         return [
-            f
-            for f in self.holding.files
-            if f.path.endswith(".py") and not _NOT_CODE.intersection(f.path.split("/"))
+            (path, file)
+            for path, file in self._reached
+            if path.endswith(".py") and not _NOT_CODE.intersection(path.split("/"))
         ]
 
     def _read_code(self) -> CodeFacts:
@@ -81,13 +107,13 @@ class Rollout:
         limits: list[int] = []
         backends: set[str] = set()
         packages = configured = False
-        for file in self._python():
+        for path, file in self._python():
             facts = self._source(file)
             limits.extend(facts.limits)
             backends.update(facts.backends)
             packages = packages or facts.packages_agent
             configured = configured or facts.has_workflow_config
-            if not self._is_test(file.path):
+            if not self._is_test(path):
                 secrets.update((n, None) for n in facts.environment if _is_secret(n))
         return CodeFacts(
             tuple(sorted(secrets)), tuple(limits), frozenset(backends), packages, configured
@@ -109,7 +135,7 @@ class Rollout:
 
     def _read_words(self) -> frozenset[str] | None:
         words: set[str] = set()
-        for file in self.holding.files:
+        for _, file in self._reached:
             found = self._words_of(file)
             if found is None:
                 return None
@@ -128,11 +154,11 @@ class Rollout:
         return frozenset(w.decode() for w in set(_WORD.findall(data)))
 
 
-def read_rollouts(files: Files) -> tuple[Rollout, ...]:
+def read_rollouts(files: Files, links: Links) -> tuple[Rollout, ...]:
     """The folders directly under `rollouts/`, by name."""
     found = [e for e in files.tree.children("rollouts") if e.kind is Kind.FOLDER]
     found.sort(key=lambda e: e.name.encode("utf-8", "surrogateescape"))
-    return tuple(Rollout(files, e) for e in found)
+    return tuple(Rollout(files, links, e) for e in found)
 
 
 def _is_secret(name: str) -> bool:

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from json.scanner import make_scanner
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from gitsync.check.found import shown
 
 TEXTS = ("system_prompt", "user_prompt", "ground_truth", "label")
 _MOST_PATHS = 50_000
+_LONGEST_PATH, _SHOWN_PATH = 500, 60
 _INT64 = 2**63
 _DECODER: Any = json.JSONDecoder()
 _OBJECT, _ARRAY = "an object", "an array"
@@ -241,7 +243,7 @@ class Metadata:
     """The metadata column: an object in every row, of one type at each key path."""
 
     def __init__(self) -> None:
-        self._types: dict[tuple[str, ...], str] = {}
+        self._types: dict[str, str] = {}
 
     def check(self, value: Any, line: int) -> Iterator[Note]:
         """The notes of one cell."""
@@ -264,9 +266,12 @@ class Metadata:
             )
 
     def _observe(self, parsed: Any) -> tuple[str, str, str] | None:
-        """The first path, in reading order, whose type is another than before."""
+        """The first path, in reading order, whose type is another than before.
+
+        Paths are joined texts, as in the SDK: the key `a.b` is the same place as `b` in `a`.
+        """
         types = self._types
-        waiting: list[tuple[tuple[str, ...], Any]] = [(("metadata",), parsed)]
+        waiting: list[tuple[str, Any]] = [("metadata", parsed)]
         while waiting:
             path, value = waiting.pop()
             if value is None:
@@ -277,13 +282,22 @@ class Metadata:
                 if len(types) < _MOST_PATHS:
                     types[path] = now
             elif before is not now:
-                return ".".join(path), before, now
+                return path, before, now
             if now is _OBJECT:
-                waiting.extend([((*path, k), v) for k, v in reversed(value.items())])
+                waiting.extend([(_joined(path, f".{k}"), v) for k, v in reversed(value.items())])
             elif now is _ARRAY:
-                inner = (*path, "[]")
+                inner = _joined(path, "[]")
                 waiting.extend([(inner, v) for v in reversed(value)])
         return None
+
+
+def _joined(path: str, step: str) -> str:
+    """The longer path; a very long one is cut, and told apart from others by a digest."""
+    text = path + step
+    if len(text) <= _LONGEST_PATH:
+        return text
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_SHOWN_PATH]}…{digest}"
 
 
 def _object_of(value: Any) -> tuple[str, Any]:

@@ -17,7 +17,18 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 _MOST = 200
+_MOST_TRIED = 50_000
 _LONGEST = 600
+# What uv takes for one system under two names, and where no system has both of two values.
+_SYSTEMS = {
+    "AIX": "aix",
+    "Android": "android",
+    "Darwin": "darwin",
+    "Emscripten": "emscripten",
+    "Linux": "linux",
+    "Windows": "win32",
+}
+_NEVER = {("nt", "darwin"), ("nt", "ios"), ("nt", "linux"), ("posix", "win32")}
 _PYTHON = {"python_version", "python_full_version"}
 _LITERAL = r"\"([^\"]*)\"|'([^']*)'"
 _OPERATOR = r"\s*(?:===|[<>=!~]=|[<>]|not\s+in|in)\s*"
@@ -57,17 +68,34 @@ def _environments(text: str) -> Iterator[dict[str, str]]:
         name = match[1] or match[6]
         literal = next(g for g in match.groups()[1:5] if g is not None)
         values.setdefault("python" if name in _PYTHON else name, set()).add(literal)
+    if "platform_system" in values and "sys_platform" in values:
+        for system, platform in _SYSTEMS.items():
+            if system in values["platform_system"] or platform in values["sys_platform"]:
+                values["platform_system"].add(system)
+                values["sys_platform"].add(platform)
     choices = [
         [(name, value) for value in sorted(_releases(given) if name == "python" else _parts(given))]
         for name, given in sorted(values.items())
     ]
-    for combination in itertools.islice(itertools.product(*choices), _MOST):
-        environment = dict(combination)
+    tried = itertools.islice(itertools.product(*choices), _MOST_TRIED)
+    for environment in itertools.islice(filter(_exists, map(dict, tried)), _MOST):
         full = environment.pop("python", None)
         if full is not None:
             environment["python_full_version"] = full
             environment["python_version"] = ".".join(full.split(".")[:2])
         yield environment
+
+
+def _exists(environment: dict[str, str]) -> bool:
+    """False if no system is all of this at once."""
+    system, platform = environment.get("platform_system"), environment.get("sys_platform")
+    if system is not None:
+        known = _SYSTEMS.get(system)
+        if platform is None:
+            platform = known
+        elif (known or platform) != platform or (not known and platform in _SYSTEMS.values()):
+            return False
+    return (environment.get("os_name"), platform) not in _NEVER
 
 
 def _parts(literals: Iterable[str]) -> set[str]:

@@ -19,7 +19,7 @@ from gitsync.check.commands import unknown_command
 from gitsync.check.files import FileAt, Files
 from gitsync.check.found import finding, shown
 from gitsync.check.links import End, Links
-from gitsync.check.markdown import MAX_BYTES, Page, read_page, relative_path
+from gitsync.check.markdown import MAX_BYTES, Page, read_page, relative_path, universal
 from gitsync.check.suggest import did_you_mean
 from gitsync.model import Finding, Severity
 from gitsync.tree import Entry, Kind, TooLarge
@@ -50,11 +50,15 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """A frontmatter: its fields, the line of each, and the line that closes it."""
+    """A frontmatter: its fields, the line of each, and the line that closes it.
+
+    `is_cut` if a `---` inside a line ends it earlier for the reference validator.
+    """
 
     fields: Mapping[str, Any]
     lines: Mapping[str, int]
     closed_at: int
+    is_cut: bool = False
 
 
 def read_skills(files: Files, links: Links) -> tuple[Skill, ...]:
@@ -124,7 +128,7 @@ def _file_name(files: Files, links: Links, path: str) -> str | None:
 
 def _manifest(files: Files, path: str, source: str, folder: str) -> Iterator[Finding]:
     try:
-        text = files.tree.read(source, limit=_MAX_MANIFEST).decode("utf-8")
+        text = universal(files.tree.read(source, limit=_MAX_MANIFEST).decode("utf-8"))
         front = read_front(text)
     except UnicodeDecodeError:
         yield _bad_front(path, "it is not UTF-8")
@@ -169,7 +173,10 @@ def _fields(path: str, front: Front, folder: str) -> Iterator[Finding]:
             yield finding(
                 "skill-missing-field",
                 path,
-                f"The frontmatter has no `{key}`, which agents need to choose the skill. Add it.",
+                f"The frontmatter has no `{key}`, which agents need to choose the skill. Add it"
+                + (
+                    ", and leave no `---` inside a line, which ends it there." * front.is_cut or "."
+                ),
                 at=at(key) if key in front.fields else (1, 1),
                 subject=key,
             )
@@ -234,33 +241,46 @@ class FrontError(Exception):
 
 def read_front(text: str) -> Front:
     """The frontmatter of a text; `FrontError` if there is no good one."""
-    lines = [line.rstrip("\r") for line in text.split("\n")]
+    text = universal(text)
+    lines = text.split("\n")
     if lines[0].rstrip() != "---":
         raise FrontError("the first line is not `---`")
     end = next((i for i, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
     if end is None:
         raise FrontError("it is not closed by a line `---`")
-    source = "\n".join(lines[1:end]) + "\n"
+    # The reference validator ends it at the next `---`, wherever that stands.
+    source = text.split("---", 2)[1]
     if len(source) > _MAX_FRONTMATTER:
         raise FrontError(f"it has more than {_MAX_FRONTMATTER} characters")
-    if _depth(lines[1:end]) > 20:
+    if _depth(source.split("\n")) > 20:
         raise FrontError("it nests too deep")
+    is_cut = source.count("\n") < end
+    cut = " (it ends at the first `---`, also inside a line)" * is_cut
     try:
         fields = strictyaml.load(source).data
     except strictyaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
-        line = mark.line + 2 if mark else 1
-        raise FrontError(shown(getattr(e, "problem", None) or "no strict YAML"), line) from e
+        line = mark.line + 1 if mark else 1
+        reason = shown(getattr(e, "problem", None) or "no strict YAML")
+        raise FrontError(reason + cut, line) from e
     except (RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError) as e:
         raise FrontError(f"no strict YAML ({type(e).__name__})") from e
     if not isinstance(fields, dict):
         raise FrontError("it is no mapping of fields to values")
+    return Front(fields, _places(source), end + 1, is_cut)
+
+
+def _places(source: str) -> dict[str, int]:
+    """The line of each field; line 1 is what is left of the opening `---`."""
+    lines = source.split("\n")
+    first = next((x for x in lines if x.strip() and not x.lstrip().startswith("#")), "")
+    indent = first[: len(first) - len(first.lstrip())]
     places: dict[str, int] = {}
-    for number, line in enumerate(lines[1:end], 2):
-        found = _KEY.match(line)
+    for number, line in enumerate(lines, 1):
+        found = _KEY.match(line.removeprefix(indent))
         if found:
             places.setdefault(found[2], number)
-    return Front(fields, places, end + 1)
+    return places
 
 
 def _depth(lines: list[str]) -> int:
@@ -312,7 +332,7 @@ def check_page(
 
 def _page(files: Files, file: FileAt, manifest: bool) -> Page:
     try:
-        text = files.tree.read(file.path, limit=MAX_BYTES).decode("utf-8", "replace")
+        text = universal(files.tree.read(file.path, limit=MAX_BYTES).decode("utf-8", "replace"))
     except TooLarge:
         return Page()
     skip = 0

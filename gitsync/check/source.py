@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gitsync.check.bindings import Bindings, Scope
+
 MAX_BYTES = 1024 * 1024
 MAX_TOKENS = 150_000
 _MOST_GUARDS = 500
@@ -47,17 +49,14 @@ def read_source(data: bytes) -> SourceFacts:
             module = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return EMPTY
-    return _Reader(module).facts()
+    return _Reader(module, has_backends=b"Backend" in data).facts()
 
 
 class _Reader:
-    def __init__(self, module: ast.Module) -> None:
+    def __init__(self, module: ast.Module, *, has_backends: bool) -> None:
         self._module = module
-        self._names: dict[str, str] = {}
-        self._values: dict[str, list[ast.expr]] = {}
-        self._parameters: set[str] = set()
-        self._learn_imports()
-        self._learn_assignments()
+        self._has_backends = has_backends
+        self._bindings = Bindings(module)
 
     def facts(self) -> SourceFacts:
         environment: dict[str, None] = {}
@@ -73,63 +72,14 @@ class _Reader:
                 value = node.value
                 if isinstance(value, ast.Constant) and type(value.value) is int:
                     limits.append(value.value)
-            elif isinstance(node, ast.Call):
-                dotted = self._dotted(node.func)
-                for backend in ("HarborBackend", "LocalBackend"):
-                    if dotted.startswith("osmosis_ai.") and dotted.endswith(f".{backend}"):
-                        backends[backend] = None
-                        given = {k.arg: k.value for k in node.keywords if k.arg}
-                        configured = configured or "workflow_config" in given
-                        if backend == "HarborBackend" and "bundle" not in given:
-                            packages = packages or self._is_class(given.get("agent"))
+            elif isinstance(node, ast.Call) and self._has_backends:
+                for backend in self._backends(node):
+                    backends[backend] = None
+                    given = {k.arg: k.value for k in node.keywords if k.arg}
+                    configured = configured or "workflow_config" in given
+                    if backend == "HarborBackend" and "bundle" not in given:
+                        packages = packages or self._is_class(given.get("agent"), node)
         return SourceFacts(tuple(environment), tuple(limits), tuple(backends), packages, configured)
-
-    def _learn_imports(self) -> None:
-        for node in ast.walk(self._module):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    top = alias.name.split(".")[0]
-                    self._names[alias.asname or top] = alias.name if alias.asname else top
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                for alias in node.names:
-                    if alias.name != "*":
-                        self._names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-                    elif node.module == "os":
-                        self._names["environ"] = "os.environ"
-                    elif node.module.startswith("osmosis_ai."):
-                        for name in ("HarborBackend", "LocalBackend"):
-                            self._names[name] = f"{node.module}.{name}"
-
-    def _learn_assignments(self) -> None:
-        aliases: list[tuple[str, ast.expr]] = []
-        for node in ast.walk(self._module):
-            if isinstance(node, ast.arg):
-                self._parameters.add(node.arg)
-                continue
-            if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                target, value = node.targets[0], node.value
-            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value:
-                target, value = node.target, node.value
-            else:
-                continue
-            if isinstance(target, ast.Name):
-                self._values.setdefault(target.id, []).append(value)
-                if isinstance(value, ast.Name | ast.Attribute):
-                    aliases.append((target.id, value))
-        for name, value in aliases * 2:
-            dotted = self._dotted(value)
-            if dotted:
-                self._names.setdefault(name, dotted)
-
-    def _dotted(self, node: ast.expr) -> str:
-        """The imported name an expression stands for; empty if it is something else."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self._names:
-            return ""
-        return ".".join([self._names[node.id], *reversed(parts)])
 
     def _read_of(self, node: ast.Subscript) -> str | None:
         """NAME of `os.environ["NAME"]` where it is read."""
@@ -138,27 +88,21 @@ class _Reader:
             isinstance(node.ctx, ast.Load)
             and isinstance(key, ast.Constant)
             and isinstance(key.value, str)
-            and self._dotted(node.value) == "os.environ"
+            and "os.environ" in self._bindings.values(node.value, node)
         ):
             return key.value
         return None
 
-    def _is_class(self, agent: ast.expr | None) -> bool:
+    def _backends(self, call: ast.Call) -> list[str]:
+        """Which of the SDK's backends a call may make."""
+        made = [v for v in self._bindings.values(call.func, call) if isinstance(v, str)]
+        sdk = [v.rpartition(".")[2] for v in made if v.startswith("osmosis_ai.")]
+        return [name for name in ("HarborBackend", "LocalBackend") if name in sdk]
+
+    def _is_class(self, agent: ast.expr | None, call: ast.Call) -> bool:
         """True if it can only be a class; what is computed, or handed in, may be text."""
-        waiting, seen = [agent], set[str]()
-        while waiting:
-            value = waiting.pop()
-            if isinstance(value, ast.IfExp):
-                waiting.extend((value.body, value.orelse))
-            elif isinstance(value, ast.BoolOp):
-                waiting.extend(value.values)
-            elif isinstance(value, ast.Name) and value.id not in self._parameters:
-                if value.id not in seen:
-                    seen.add(value.id)
-                    waiting.extend(self._values.get(value.id, ()))
-            elif not isinstance(value, ast.Attribute) or not self._dotted(value):
-                return False
-        return True
+        values = self._bindings.values(agent, call) if agent is not None else frozenset()
+        return bool(values) and all(isinstance(v, str | Scope) for v in values)
 
     def _walk(self) -> Iterator[tuple[ast.AST, frozenset[str], bool]]:
         """Every node, with the texts of the tests above it and whether a KeyError is caught."""

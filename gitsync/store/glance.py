@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from gitsync.records import Branch, Workspace
+from gitsync.records import Branch, SyncStatus, Workspace, WorkspaceState
 from gitsync.store.holdings import Brief, brief, brief_columns, is_failing
 from gitsync.store.rows import Page, page_by_key, record
 from gitsync.store.syncs import OPEN
@@ -18,6 +18,7 @@ from gitsync.store.tables import (
     artifacts,
     branches,
     clock,
+    commit_states,
     deliveries,
     memberships,
     packs,
@@ -27,7 +28,7 @@ from gitsync.store.tables import (
     workspaces,
 )
 
-_TROUBLE = ("published_with_errors", "refused", "error")
+_STOPPED = ("refused", "error")  # states of a commit that is not published
 _CHUNK = 400  # parameters per IN list, far below every database's limit
 _SUBJECT = 400  # characters of a message that are read for its first line
 
@@ -51,6 +52,9 @@ class Glance:
     failing: int
     last: LastSync | None
     open_since: datetime | None
+    is_running: bool  # False while an open sync waits for its turn
+    is_stopped: bool  # the newest commit of the served branch could not be published
+    misses_branch: bool  # a look found no such branch as was chosen to be served
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +101,43 @@ def member_of(db: Connection, user_id: str) -> frozenset[str]:
 
 
 def troubled(
-    db: Connection, *, limit: int, user_id: str | None, owed_before: datetime
-) -> list[Workspace]:
-    """Active workspaces whose last sync went wrong, that cannot be looked at, or that are stuck."""
+    db: Connection, *, limit: int, offset: int = 0, user_id: str | None, owed_before: datetime
+) -> tuple[list[Workspace], int]:
+    """Active workspaces that need somebody, the worst first, and how many there are.
+
+    Stuck, unable to sync, the served branch missing, its tip refused, a served rollout failing, a
+    failed sync.
+    """
+    is_stuck = workspaces.c.owed_since < owed_before
+    cannot = workspaces.c.last_error.is_not(None)
+    stopped = _served_commit(branches.c.head_sha, _STOPPED).exists()
+    missing = sa.and_(
+        workspaces.c.chosen_branch.is_not(None),
+        workspaces.c.last_look_at.is_not(None),
+        workspaces.c.requested <= workspaces.c.done,
+        sa.or_(workspaces.c.provider != "embedded", workspaces.c.default_branch.is_not(None)),
+        ~sa.select(branches.c.name)
+        .where(
+            branches.c.workspace_id == workspaces.c.id,
+            branches.c.name == workspaces.c.chosen_branch,
+            branches.c.state == "live",
+        )
+        .exists(),
+    )
+    failing = (
+        _served_commit(branches.c.published_sha, ("published_with_errors",))
+        .where(
+            sa.select(rollout_versions.c.id)
+            .join(versions, versions.c.id == rollout_versions.c.version_id)
+            .where(
+                versions.c.workspace_id == branches.c.workspace_id,
+                versions.c.commit_sha == branches.c.published_sha,
+                is_failing(),
+            )
+            .exists()
+        )
+        .exists()
+    )
     ended = syncs.alias()
     newest = (
         sa.select(sa.func.max(ended.c.id))
@@ -107,21 +145,45 @@ def troubled(
         .correlate(workspaces)
         .scalar_subquery()
     )
-    bad = sa.select(syncs.c.id).where(syncs.c.id == newest, syncs.c.outcome.in_(_TROUBLE))
-    query = sa.select(workspaces).where(
-        workspaces.c.state == "active",
-        sa.or_(
-            workspaces.c.last_error.is_not(None),
-            workspaces.c.owed_since < owed_before,
-            bad.exists(),
-        ),
+    failed = sa.select(syncs.c.id).where(syncs.c.id == newest, syncs.c.outcome == "error").exists()
+    kinds = (is_stuck, cannot, missing, stopped, failing, failed)
+    badness = sa.case(*((kind, place) for place, kind in enumerate(kinds)))
+    query = sa.select(workspaces, badness.label("badness")).where(
+        workspaces.c.state == "active", sa.or_(*kinds)
     )
     if user_id is not None:
         query = query.join(memberships, memberships.c.workspace_id == workspaces.c.id).where(
             memberships.c.user_id == user_id
         )
-    rows = db.execute(query.order_by(workspaces.c.name_key).limit(limit))
-    return [record(Workspace, row) for row in rows]
+    found = query.subquery()
+    total = db.execute(sa.select(sa.func.count()).select_from(found)).scalar_one()
+    rows = db.execute(
+        query.order_by(sa.text("badness"), workspaces.c.name_key).limit(limit).offset(offset)
+    )
+    return [record(Workspace, row) for row in rows], total
+
+
+def _served_commit(sha: sa.Column[str], states: Sequence[str]) -> sa.Select[tuple[str]]:
+    """Of a workspace: its served branch, if that one's commit has one of these states."""
+    return (
+        sa.select(commit_states.c.sha)
+        .select_from(branches)
+        .join(
+            commit_states,
+            sa.and_(
+                commit_states.c.workspace_id == branches.c.workspace_id,
+                commit_states.c.sha == sha,
+            ),
+        )
+        .where(
+            branches.c.workspace_id == workspaces.c.id,
+            branches.c.name
+            == sa.func.coalesce(workspaces.c.chosen_branch, workspaces.c.default_branch),
+            branches.c.state == "live",
+            commit_states.c.state.in_(states),
+        )
+        .correlate(workspaces)
+    )
 
 
 def served_branch(workspace: Workspace, found: Iterable[Branch]) -> Branch | None:
@@ -130,16 +192,32 @@ def served_branch(workspace: Workspace, found: Iterable[Branch]) -> Branch | Non
     return next((b for b in found if b.name == wanted), None)
 
 
+def misses_branch(workspace: Workspace, found: Iterable[Branch]) -> bool:
+    """True if a look found no such branch as was chosen to be served."""
+    if workspace.chosen_branch is None or workspace.last_look_at is None:
+        return False
+    if workspace.requested > workspace.done or workspace.state is not WorkspaceState.ACTIVE:
+        return False  # it was not looked for yet
+    if workspace.is_embedded and workspace.default_branch is None:
+        return False  # nothing was pushed at all
+    return not any(b.name == workspace.chosen_branch and b.state == "live" for b in found)
+
+
 def glances(
     db: Connection, shown: Sequence[Workspace], of: dict[str, list[Branch]]
 ) -> dict[str, Glance]:
     """The health of several workspaces; `of` holds their branches."""
     ids = [workspace.id for workspace in shown]
-    tips = {}
+    tips: dict[str, str] = {}
+    heads: dict[str, str] = {}
     for workspace in shown:
         branch = served_branch(workspace, of[workspace.id])
-        if branch is not None and branch.published_sha is not None:
+        if branch is None:
+            continue
+        if branch.published_sha is not None:
             tips[workspace.id] = branch.published_sha
+        if branch.head_sha is not None and branch.head_sha != branch.published_sha:
+            heads[workspace.id] = branch.head_sha
     live: dict[str, Brief] = {}
     numbers: dict[str, tuple[int, int]] = {}
     if tips:
@@ -151,16 +229,35 @@ def glances(
         live = {row.workspace_id: brief(row) for row in rows}
         counted = _counts(db, [row.id for row in rows])
         numbers = {row.workspace_id: counted.get(row.id, (0, 0)) for row in rows}
+    stopped = _stopped(db, heads) if heads else set()
     last, waiting = _last_syncs(db, ids), _open_since(db, ids)
-    return {
-        workspace_id: Glance(
-            live.get(workspace_id),
-            *numbers.get(workspace_id, (0, 0)),
-            last.get(workspace_id),
-            waiting.get(workspace_id),
+    found = {}
+    for workspace in shown:
+        workspace_id = workspace.id
+        rollouts, failing = numbers.get(workspace_id, (0, 0))
+        open_since, is_running = waiting.get(workspace_id, (None, False))
+        found[workspace_id] = Glance(
+            live=live.get(workspace_id),
+            rollouts=rollouts,
+            failing=failing,
+            last=last.get(workspace_id),
+            open_since=open_since,
+            is_running=is_running,
+            is_stopped=workspace_id in stopped,
+            misses_branch=misses_branch(workspace, of[workspace_id]),
         )
-        for workspace_id in ids
-    }
+    return found
+
+
+def _stopped(db: Connection, heads: dict[str, str]) -> set[str]:
+    """Those of these workspaces whose commit could not be published."""
+    rows = db.execute(
+        sa.select(commit_states.c.workspace_id).where(
+            sa.tuple_(commit_states.c.workspace_id, commit_states.c.sha).in_(list(heads.items())),
+            commit_states.c.state.in_(_STOPPED),
+        )
+    )
+    return set(rows.scalars())
 
 
 def _counts(db: Connection, version_ids: Sequence[int]) -> dict[int, tuple[int, int]]:
@@ -189,13 +286,15 @@ def _last_syncs(db: Connection, ids: Sequence[str]) -> dict[str, LastSync]:
     return {row.workspace_id: record(LastSync, row) for row in rows}
 
 
-def _open_since(db: Connection, ids: Sequence[str]) -> dict[str, datetime]:
+def _open_since(db: Connection, ids: Sequence[str]) -> dict[str, tuple[datetime, bool]]:
+    """Of workspaces with open syncs: since when, and whether a worker is at it."""
+    running = sa.func.max(sa.case((syncs.c.status == SyncStatus.SYNCING.value, 1), else_=0))
     rows = db.execute(
-        sa.select(syncs.c.workspace_id, sa.func.min(syncs.c.requested_at))
+        sa.select(syncs.c.workspace_id, sa.func.min(syncs.c.requested_at), running)
         .where(syncs.c.workspace_id.in_(ids), syncs.c.status.in_(OPEN))
         .group_by(syncs.c.workspace_id)
     )
-    return {workspace_id: since for workspace_id, since in rows}
+    return {workspace_id: (since, bool(is_running)) for workspace_id, since, is_running in rows}
 
 
 def briefs(db: Connection, workspace_id: str, shas: Iterable[str]) -> dict[str, Brief]:
@@ -278,7 +377,7 @@ class Owed:
 
 
 def queue(db: Connection, *, limit: int) -> list[Owed]:
-    """Workspaces that are owed a look, the longest waiting first."""
+    """Workspaces that are owed a look: those that are worked on, then the longest waiting."""
     running = sa.and_(workspaces.c.owner.is_not(None), workspaces.c.expires_at > clock())
     rows = db.execute(
         sa.select(
@@ -291,7 +390,7 @@ def queue(db: Connection, *, limit: int) -> list[Owed]:
             workspaces.c.last_error,
         )
         .where(workspaces.c.state == "active", workspaces.c.requested > workspaces.c.done)
-        .order_by(workspaces.c.owed_since)
+        .order_by(sa.case((running, 0), else_=1), workspaces.c.owed_since)
         .limit(limit)
     )
     return [record(Owed, row) for row in rows]

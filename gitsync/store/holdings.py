@@ -210,10 +210,42 @@ def users_of(db: Connection, workspace_id: str, sha: str, *, limit: int) -> list
 
 
 def inner_findings(db: Connection, version: VersionHead, *, limit: int) -> list[dict[str, Any]]:
-    """What the newest assessments say of a version's rollouts; of at most `limit` entrypoints."""
-    newer = assessments.alias()
+    """What the newest assessments say of a version's rollouts, those that cannot run first.
+
+    Of at most `limit` entrypoints.
+    """
+    by_verdict = sa.case(
+        (assessments.c.verdict == "error", 0), (assessments.c.verdict == "ok", 2), else_=1
+    )
     rows = db.execute(
-        sa.select(assessments.c.findings)
+        _newest_findings(version, assessments.c.findings)
+        .order_by(by_verdict, rollout_versions.c.name)
+        .limit(limit)
+    )
+    return [finding for row in rows for finding in row.findings]
+
+
+def count_inner_findings(db: Connection, version: VersionHead) -> tuple[int, int]:
+    """How many of them block, and how many are advice that nobody suppressed."""
+    text = sa.type_coerce(assessments.c.findings, sa.Text)
+
+    def number(mark: str) -> sa.ColumnElement[int]:
+        # inside of a string of the JSON text the quotes of a mark would be escaped
+        without = sa.func.length(sa.func.replace(text, mark, ""))
+        found = sa.func.sum((sa.func.length(text) - without) / sa.literal(len(mark)))
+        return sa.cast(sa.func.coalesce(found, 0), sa.Integer)
+
+    blocking = number('"severity": "error"') + number('"severity": "unresolved"')
+    in_all = number('"severity": ') - number('"suppressed": true')
+    row = db.execute(_newest_findings(version, blocking, in_all)).one()
+    return row[0], row[1] - row[0]
+
+
+def _newest_findings(version: VersionHead, *columns: Any) -> sa.Select[Any]:
+    newer = assessments.alias()
+    return (
+        sa.select(*columns)
+        .select_from(assessments)
         .join(
             rollout_versions,
             sa.and_(
@@ -233,10 +265,7 @@ def inner_findings(db: Connection, version: VersionHead, *, limit: int) -> list[
             )
             .exists(),
         )
-        .order_by(sa.case((assessments.c.verdict == "ok", 1), else_=0), rollout_versions.c.name)
-        .limit(limit)
     )
-    return [finding for row in rows for finding in row.findings]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitsync.git.objects import has_commit, is_ancestor
+from gitsync.git.refs import local_tips
 from gitsync.instance import Instance
 from gitsync.model import Sha
 from gitsync.records import (
@@ -21,6 +22,8 @@ from gitsync.store import Connection, commits, syncs, versions, workspaces
 from gitsync.sync.moves import short
 from gitsync.sync.objects import is_usable, repository_of
 from gitsync.text import printable
+
+_MOST_LOOKED_AT = 20  # branches whose history is walked for one answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def _story(instance: Instance, seen: _Seen, sha: Sha, *, is_version: bool) -> di
     state = CommitState.UNKNOWN if record is None else record.state
     superseded_by = None if record is None else record.superseded_by
     branch = None if record is None else record.branch
-    serving = next((b for b in branches if b.published_sha == sha), None)
+    serving = _serving(workspace, branches, sha)
     if record is None or state in (CommitState.UNKNOWN, CommitState.UNREACHABLE):
         tip = _behind(instance, workspace, branches, sha)
         if tip is not None:
@@ -78,17 +81,27 @@ def _story(instance: Instance, seen: _Seen, sha: Sha, *, is_version: bool) -> di
     if is_version and serving is None and superseded_by is None:
         tip = next((b for b in branches if b.name == branch), None)
         superseded_by = None if tip is None else tip.published_sha
-    shown_branch = serving.name if serving is not None else branch
+    elsewhere = None
+    if state is CommitState.UNKNOWN and serving is None:
+        elsewhere = _unfollowed(instance, workspace, branches, sha)
+    shown_branch = serving.name if serving is not None else branch or elsewhere
     return {
         "commit_sha": str(sha),
         "branch": None if shown_branch is None else printable(short(shown_branch)),
         "state": state.value,
         "live": serving is not None,
         "superseded_by": superseded_by,
-        "reason": _reason(workspace, record, state, serving, superseded_by),
+        "reason": _reason(workspace, record, state, serving, superseded_by, elsewhere),
         "sync_id": None if record is None else record.sync_id,
         "trace": seen.trace,
     }
+
+
+def _serving(workspace: Workspace, branches: list[Branch], sha: Sha) -> Branch | None:
+    """The branch that serves the commit; of several the one the workspace is known by."""
+    known_by = workspace.chosen_branch or workspace.default_branch
+    found = [b for b in branches if b.published_sha == sha]
+    return min(found, key=lambda b: b.name != known_by, default=None)
 
 
 def commit_mark(instance: Instance, workspace_id: str, sha: Sha) -> tuple[object, ...]:
@@ -116,6 +129,33 @@ def _behind(
         if tip and tip != sha and has_commit(path, tip) and is_ancestor(path, sha, Sha(tip)):
             return branch
     return None
+
+
+def _unfollowed(
+    instance: Instance, workspace: Workspace, branches: list[Branch], sha: Sha
+) -> str | None:
+    """The branch of an embedded repository that has this commit and is not followed."""
+    path = repository_of(instance, workspace)
+    if not workspace.is_embedded or not is_usable(path) or not has_commit(path, sha):
+        return None
+    followed = {branch.name for branch in branches}
+    others = {n: tip for n, tip in local_tips(path).heads.items() if n not in followed}
+    exact = next((name for name, tip in others.items() if tip == sha), None)
+    if exact is not None:
+        return exact
+    nearest = sorted(others.items())[:_MOST_LOOKED_AT]
+    return next(
+        (n for n, tip in nearest if has_commit(path, tip) and is_ancestor(path, sha, tip)), None
+    )
+
+
+def _how_to_follow(workspace: Workspace, ref: str) -> str:
+    served = workspace.chosen_branch or workspace.default_branch
+    where = f"`{printable(short(served))}`" if served else "the branch that is followed"
+    text = f"It is on `{printable(short(ref))}`, which is not followed."
+    if workspace.watch == "all":
+        return f"{text} Merge it into {where}, or delete old branches: there are too many."
+    return f"{text} Merge it into {where}, or follow all branches (settings of the workspace)."
 
 
 def _rollouts_before(db: Connection, version: Version | None) -> dict[str, str] | None:
@@ -164,6 +204,7 @@ def _reason(
     state: CommitState,
     serving: Branch | None,
     superseded_by: str | None,
+    elsewhere: str | None,
 ) -> str | None:
     """One sentence why the commit is not live; None if it is."""
     if serving is not None and state is CommitState.PUBLISHED:
@@ -174,6 +215,8 @@ def _reason(
         return f"Replaced by {superseded_by[:12]}."
     if workspace.state.value != "active":
         return f"The workspace is {workspace.state.value}."
+    if elsewhere is not None:
+        return _how_to_follow(workspace, elsewhere)
     if state in (CommitState.QUEUED, CommitState.SYNCING, CommitState.UNKNOWN):
         if workspace.last_error is not None:
             return str(workspace.last_error.get("message"))

@@ -30,6 +30,7 @@ from gitsync.web.auth import Caller, instance_of
 from gitsync.web.wire import error_body
 
 _MOST_FIELDS = 200
+_SEEN = "gitsync.session"
 
 
 class SignInNeeded(Unauthenticated):
@@ -167,8 +168,15 @@ def current_session(request: Request) -> Session:
     found = find_session(request)
     if found is None:
         raise SignInNeeded("Sign in to see this page.")
+    request.scope[_SEEN] = found
     made_for = MadeFor.of(request)
     made_for.user_id, made_for.is_admin = found.user.id, found.caller.is_admin
+    return found
+
+
+def seen_session(request: Request) -> Session | None:
+    """The session that this request was found to have, without a look at the rows."""
+    found: Session | None = request.scope.get(_SEEN)
     return found
 
 

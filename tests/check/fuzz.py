@@ -1,9 +1,9 @@
 """Byte-level fuzzing of everything that reads files of a workspace.
 
-`run_fuzz(count, seed)` mutates good inputs and feeds them to the readers; a reader may refuse in
-its own way, and nothing else. `guided_fuzz` keeps what reaches lines that nothing reached before
-and mutates that too. `python -m tests.check.fuzz COUNT SEED` prints what was executed, how many
-lines of the checker that reached, and what it took.
+`guided_fuzz` mutates good inputs and feeds them to the readers; a reader may refuse in its own way,
+and nothing else. It keeps what reaches lines that nothing reached before and mutates that too.
+`python -m tests.check.fuzz COUNT SEED` prints what was executed, how many lines of the checker that
+reached, and what it took.
 """
 
 from __future__ import annotations
@@ -219,19 +219,6 @@ def execute(name: str, data: bytes, chance: random.Random) -> float:
     return took
 
 
-def run_fuzz(count: int, seed: int) -> Counter[str]:
-    """Executions per reader; raises what a reader must not, or if one takes too long."""
-    done: Counter[str] = Counter()
-    chance = random.Random(seed)
-    pools = {name: seeds_of(name) for name in TARGETS}
-    names = list(TARGETS)
-    for n in range(count):
-        name = names[n % len(names)]
-        execute(name, mutate(chance.choice(pools[name]), chance), chance)
-        done[name] += 1
-    return done
-
-
 @dataclass(slots=True)
 class Found:
     """What guided fuzzing executed and reached."""
@@ -261,7 +248,7 @@ _MOST_MEMORY_MIB = 1024
 
 
 def guided_fuzz(count: int, seed: int) -> Found:
-    """As `run_fuzz`, mutating also what reached something new; memory is bounded as well."""
+    """Raises what a reader must not, or if one takes too long or too much memory."""
     chance = random.Random(seed)
     pools = {name: seeds_of(name) for name in TARGETS}
     found = Found()

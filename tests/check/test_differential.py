@@ -15,7 +15,7 @@ from gitsync.check import inspect
 from gitsync.check.configs import kind_of, read_config
 from gitsync.check.data import check_rows
 from tests.check.corpus import CASES, cases
-from tests.check.fuzz import guided_fuzz, run_fuzz
+from tests.check.fuzz import guided_fuzz
 from tests.check.oracles import (
     SDK_CODES,
     UPLOAD_CODES,
@@ -402,11 +402,3 @@ def test_fuzzed_bytes_neither_crash_nor_hang():
     assert len(found.executions) == 19 and min(found.executions.values()) >= 100
     seen, there = found.watched.share()
     assert seen > 0.6 * there, "the inputs do not reach into the checker any more"
-
-
-@pytest.mark.slow
-def test_many_more_of_everything(tmp_path):
-    compare_configs(4_000, 2, tmp_path)
-    compare_data(4_000, 2, tmp_path)
-    compare_skills(1_000, 2, tmp_path)
-    run_fuzz(8_000, 11)

@@ -29,7 +29,7 @@ def written(columns: dict[str, Any]) -> bytes:
 
 def test_what_is_no_parquet():
     assert found(b"user_prompt,label\n") == (["parquet-unreadable"] if HAS_PYARROW else [])
-    assert found(b"") == (["parquet-unreadable"] if HAS_PYARROW else [])
+    assert found(b"") == (["too-few-rows"] if HAS_PYARROW else [])
 
 
 def test_columns_rows_and_cells():

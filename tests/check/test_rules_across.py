@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gitsync.check.source import read_source
-from tests.check.trees import EVAL, GOOD, MAIN, TRAINING, Content, outer
+from tests.check.trees import EVAL, GOOD, MAIN, TRAINING, Content, link, outer
 
 EV, TR = "configs/eval/demo.toml", "configs/training/demo.toml"
 
@@ -56,6 +56,18 @@ ACROSS: dict[str, tuple[dict[str, Content], list[str]]] = {
             EV: head("[evaluation]", "grader_timeout_s = 11", "agent_workflow_timeout_s = 5"),
         },
         [f"twin-timeouts-differ {TR}:9"],
+    ),
+    "twins-timeouts-of-other-types": (
+        {
+            TR: TRAINING + "grader_timeout_s = true\nagent_workflow_timeout_s = nan\n",
+            EV: head("[evaluation]", "grader_timeout_s = 1", "agent_workflow_timeout_s = nan"),
+        },
+        [
+            f"invalid-value {EV}:8",
+            f"questionable-value {TR}:10",
+            f"questionable-value {TR}:9",
+            f"twin-timeouts-differ {TR}:9",
+        ],
     ),
     "near-case": ({EV: head().replace('"sums"', '"Sums"')}, [f"dataset-near-miss {EV}:5"]),
     "near-swap": (
@@ -133,6 +145,32 @@ ACROSS: dict[str, tuple[dict[str, Content], list[str]]] = {
         {TR: TRAINING + '[secrets]\nrequired = ["WANDB"]\n'},
         [f"unused-secret {TR}:10"],
     ),
+    "used-in-linked-module": (
+        {
+            EV: EVAL.replace('KEY"]', 'KEY", "MAPS_KEY"]'),
+            "rollouts/demo/tools": link("../../shared/tools"),
+            "shared/tools/maps.py": "NAME = 'MAPS_KEY'\n",
+        },
+        [],
+    ),
+    "reads-in-linked-module": (
+        {
+            "rollouts/demo/pkg/keys.py": link("../../../shared/keys.py"),
+            "rollouts/demo/pkg/test_it.py": link("../../../shared/other.py"),
+            "rollouts/demo/pkg/up": link("../.."),
+            "shared/keys.py": 'import os\nos.environ["A_TOKEN"]\n',
+            "shared/other.py": 'import os\nos.environ["B_TOKEN"]\n',
+        },
+        [f"secret-not-required {EV}:11", f"secret-not-required {TR}:1"],
+    ),
+    "limit-known-through-link": (
+        {
+            **read_secret("CONFIG = dict(max_concurrent=2)"),
+            "rollouts/demo/pkg/again.py": link("../main.py"),
+            TR: TRAINING + "n_samples_per_prompt = 8\nrollout_batch_size = 17\n",
+        },
+        [f"too-many-policy-calls {TR}:10"],
+    ),
     "no-config": (
         {"rollouts/two/pyproject.toml": GOOD["rollouts/demo/pyproject.toml"]},
         [
@@ -165,6 +203,61 @@ ACROSS: dict[str, tuple[dict[str, Content], list[str]]] = {
 def test_across(name):
     files, expected = ACROSS[name]
     assert sorted(outer(files)) == sorted(expected)
+
+
+READS = [
+    "def f(env=os.environ):\n return env['X']",
+    "def f(env=None):\n env = env or os.environ\n return env['X']",
+    "def f(env):\n return env['X']\nf(os.environ)",
+    "def f(*, env):\n return env['X']\nf(env=os.environ)",
+    "E = F = os.environ\nF['X']",
+    "(a, b), c = (os.environ, 1), 2\na['X']",
+    "if x:\n E = os.environ\nelse:\n E = {}\nE['X']",
+    "[e['X'] for _ in (1,) if (e := os.environ)]",
+    "class S:\n def __init__(self):\n  self.env = os.environ\n def k(self): return self.env['X']",
+    "class S:\n def __init__(self, env):\n  self._env = env\n @property\n"
+    " def env(self): return self._env\nS(os.environ).env['X']",
+    "class B:\n env = os.environ\nclass S(B):\n def k(self): return self.env['X']",
+    "class S:\n env: dict = os.environ\ns = S()\ns.env['X']",
+    "E = None\ndef f():\n global E\n E = os.environ\ndef g(): return E['X']",
+    "def f():\n e = None\n def g():\n  nonlocal e\n  e = os.environ\n g()\n return e['X']",
+    "def f():\n from os import environ as e\n def g():\n  return e['X']\n return g",
+    "def env(): return os.environ\nenv()['X']",
+    "from typing import cast\nE = cast(dict, os.environ)\nE['X']",
+    "get = lambda e=os.environ: e['X']",
+]
+OTHERS = [
+    "from os import environ\ndef app(environ, start):\n return environ['X']",
+    "def a():\n env = os.environ\ndef b(rows):\n env = rows[0]\n return env['X']",
+    "class A:\n env = os.environ\nclass B:\n def k(self): return self.env['X']",
+    "from .os import environ\nenviron['X']",
+    "dict(os.environ)['X']",
+    "from os import environ\n[environ['X'] for environ in rows]",
+    "from os import environ\nclass C:\n environ = {}\n k = environ['X']",
+    "E = os.environ\ndef f():\n with open('x') as E:\n  E['X']",
+    "def f(env):\n return env['X']\nf({})",
+    "async def g(): return os.environ\ng()['X']",
+]
+
+
+@pytest.mark.parametrize("code", READS)
+def test_the_environment_is_read_under_whatever_name(code):
+    assert read_source(f"import os\n{code}\n".encode()).environment == ("X",)
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_another_thing_of_the_same_name_is_not_the_environment(code):
+    assert read_source(f"import os\n{code}\n".encode()).environment == ()
+
+
+def test_names_that_stand_for_each_other_take_no_time():
+    start = time.process_time()
+    aliases = "".join(f"a{n} = a{n + 1} or a{n + 1}\n" for n in range(800))
+    calls = "".join(
+        f"def f{n}(e):\n return f{(n + 1) % 50}(e) or f{(n + 7) % 50}(e)\n" for n in range(50)
+    )
+    read_source(f"import os\n{aliases}{calls}a0['X']\nf0(os.environ)['X']\n".encode())
+    assert time.process_time() - start < 5
 
 
 def test_thousands_of_guards_take_no_time():

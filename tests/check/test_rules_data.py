@@ -83,6 +83,32 @@ DATA: dict[str, tuple[str, bytes, list[str]]] = {
         b'{"metadata": {"a": [1, 2.5, null]}}\n' * 4 + b'{"metadata": {"a": [true]}}\n',
         ["metadata-type-differs 5"],
     ),
+    "meta-dotted-key": (
+        "a.jsonl",
+        b'{"metadata": {"a.b": 1}}\n' * 4 + b'{"metadata": {"a": {"b": "x"}}}\n',
+        ["metadata-type-differs 5"],
+    ),
+    "meta-dotted-key-agrees": (
+        "a.jsonl",
+        b'{"metadata": {"a.b": 1}}\n' * 4 + b'{"metadata": {"a": {"b": 2}}}\n',
+        [],
+    ),
+    "meta-bracket-key": (
+        "a.csv",
+        b'user_prompt,metadata\nx,"{""a"": [""x""]}"\nx,"{""a[]"": 1}"\n'
+        + b'x,"{""a"": []}"\n' * 3,
+        ["metadata-type-differs 3"],
+    ),
+    "meta-nested-brackets": (
+        "a.jsonl",
+        b'{"metadata": {"a": [[{"b": 1}]]}}\n' * 4 + b'{"metadata": {"a[][].b": "x"}}\n',
+        ["metadata-type-differs 5"],
+    ),
+    "meta-long-keys": (
+        "a.jsonl",
+        (f'{{"metadata": {{"{"k" * 900}": 1, "{"k" * 901}": "x"}}}}\n' * 4).encode(),
+        [],
+    ),
     "meta-type-one-row": (
         "a.jsonl",
         b'{"metadata": {"a": [1, "x"]}}\n' * 4,

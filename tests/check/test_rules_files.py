@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.check.trees import (
+    EVAL,
     GOOD,
     ROWS,
     SKILL,
+    TRAINING,
     Content,
     executable,
     gitlink,
@@ -52,6 +54,28 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
         {"AGENTS.md": link("docs/rules.md"), "docs/rules.md": "x"},
         ["scaffold-symlink AGENTS.md:1"],
     ),
+    "configs-is-link": (
+        {
+            **{p: None for p in GOOD if p.startswith("configs/")},
+            "configs": link("settings"),
+            "settings/AGENTS.md": "x",
+            "settings/eval/demo.toml": EVAL.replace('"sums"', '""'),
+            "settings/training/demo.toml": TRAINING,
+        },
+        ["empty-value configs/eval/demo.toml:5", "scaffold-symlink configs:1"],
+    ),
+    "configs-folder-is-link": (
+        {
+            "configs/training/demo.toml": None,
+            "configs/training": link("../settings"),
+            "settings/a/demo.toml": TRAINING.replace("main.py", ""),
+        },
+        ["empty-value configs/training/a/demo.toml:3", "scaffold-symlink configs/training:1"],
+    ),
+    "config-without-stem": (
+        {"configs/eval/.toml": "["},
+        ["config-not-reachable configs/eval/.toml:1"],
+    ),
     "claude-in-tildes": (
         {"CLAUDE.md": "~~~\n@AGENTS.md\n~~~\n"},
         ["claude-import-missing CLAUDE.md:1"],
@@ -65,6 +89,12 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
         ["claude-import-missing CLAUDE.md:1"],
     ),
     "claude-after-fence": ({"CLAUDE.md": "```\r\nx\r\n````\r\n@AGENTS.md\r\n"}, []),
+    "claude-between-lone-ticks": ({"CLAUDE.md": "The ` key.\n\n@AGENTS.md\n\nThen `.\n"}, []),
+    "claude-in-ticks-of-one-paragraph": (
+        {"CLAUDE.md": "- a ` b\n- `x\n  @AGENTS.md`\n"},
+        ["claude-import-missing CLAUDE.md:1"],
+    ),
+    "claude-beside-ticks": ({"CLAUDE.md": "`@AGENTS.md` means @AGENTS.md\n"}, []),
     "claude-by-word": ({"CLAUDE.md": "Rules are in ./AGENTS.md\n"}, []),
     "config-upper": (
         {"configs/training/A.Toml": "["},
@@ -159,6 +189,10 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
         {f"{S}/SKILL.md": SKILL, f"{S}/references/more.md": "[up](../SKILL.md) [x](gone.md)\n"},
         [f"dead-link {S}/references/more.md:1"],
     ),
+    "dead-behind-escaped-mark": (
+        page("x", r"\![c](gone.md) ![d](gone.md)"),
+        ["dead-link AGENTS.md:2", "dead-link AGENTS.md:2"],
+    ),
     # commands
     "command-inline": (
         page("Run `osmosis projects list` now."),
@@ -180,6 +214,23 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
         page("```", "cat x | osmosis eval runs", "```"),
         ["unknown-osmosis-command AGENTS.md:2"],
     ),
+    "command-in-quotes": (
+        page("```", 'echo "a; osmosis deploy" && osmosis doctor', "'x | osmosis y'", "```"),
+        [],
+    ),
+    "command-after-quotes": (
+        page("```", "osmosis dataset upload 'a #1.csv' && osmosis deploy", "```"),
+        ["unknown-osmosis-command AGENTS.md:2"],
+    ),
+    "command-after-assignments": (
+        page("```", "A=\"b c\" D='e; f' osmosis deploy", 'A=\\" osmosis deploy # "', "```"),
+        ["unknown-osmosis-command AGENTS.md:2", "unknown-osmosis-command AGENTS.md:3"],
+    ),
+    "command-after-a-lone-quote": (
+        page("```", "echo don't; osmosis deploy", "```"),
+        ["unknown-osmosis-command AGENTS.md:2"],
+    ),
+    "command-in-comment": (page("```", "osmosis doctor # then; osmosis deploy", "```"), []),
     "commands-good": (
         page(
             "`osmosis`, `osmosis eval`, `osmosis <command>`, `osmosis eval [run]`, `osmosis ...`",
@@ -332,8 +383,20 @@ FILES: dict[str, tuple[dict[str, Content], list[str]]] = {
         ["name-collision caf\u00e9.md:1"],
     ),
     "names": (
-        {"a/CON": "", "b/Lpt1.tar.gz": "", "c/x.": "", "d/y ": "", "e/a:b": "", "f/console.md": ""},
-        [f"unportable-name {p}:1" for p in ("a/CON", "b/Lpt1.tar.gz", "c/x.", "d/y ", "e/a:b")],
+        {
+            "a/CON": "",
+            "b/Lpt1.tar.gz": "",
+            "c/x.": "",
+            "d/y ": "",
+            "e/a:b": "",
+            "f/console.md": "",
+            "g/con .txt": "",
+            "h/con x.txt": "",
+        },
+        [
+            f"unportable-name {p}:1"
+            for p in ("a/CON", "b/Lpt1.tar.gz", "c/x.", "d/y ", "e/a:b", "g/con .txt")
+        ],
     ),
 }
 

@@ -7,6 +7,7 @@ import pytest
 from tests.check.trees import (
     PYPROJECT,
     Content,
+    link,
     outer,
 )
 
@@ -40,6 +41,22 @@ def python(value: str) -> str:
 PACKAGE: dict[str, tuple[dict[str, Content], list[str]]] = {
     "no-project": ({PY: "[build-system]\nrequires = []\n"}, [f"project-incomplete {PY}:1"]),
     "no-name": ({PY: PYPROJECT.replace('name = "demo"\n', "")}, [f"project-incomplete {PY}:1"]),
+    "name-is-number": (
+        {PY: PYPROJECT.replace('name = "demo"', "name = 5")},
+        [f"project-incomplete {PY}:1"],
+    ),
+    "version-is-number": (
+        {PY: PYPROJECT.replace('version = "0.1.0"', "version = 0.1")},
+        [f"project-incomplete {PY}:1"],
+    ),
+    "version-is-blank": (
+        {PY: PYPROJECT.replace('version = "0.1.0"', 'version = ""')},
+        [f"project-incomplete {PY}:1"],
+    ),
+    "bad-group": (
+        {PY: PYPROJECT + '[dependency-groups]\nb = ["x >> 1", {include-group = "c"}]\nc = [5]\n'},
+        [f"invalid-requirement {PY}:11", f"invalid-requirement {PY}:12"],
+    ),
     "project-is-text": ({PY: 'project = "x"\n'}, [f"project-incomplete {PY}:1"]),
     "dynamic-version": (
         {PY: PYPROJECT.replace('version = "0.1.0"', 'dynamic = ["version", "requires-python"]')},
@@ -125,6 +142,29 @@ PACKAGE: dict[str, tuple[dict[str, Content], list[str]]] = {
             "rollouts/demo/a/__init__.py": "",
             "rollouts/demo/b/__init__.py": "",
             PY: PYPROJECT + '[tool.setuptools.packages.find]\ninclude = ["a*"]\n',
+        },
+        [],
+    ),
+    "flat-default-backend": (
+        {
+            "rollouts/demo/tools.py": "",
+            PY: PYPROJECT.replace('build-backend = "setuptools.build_meta"\n', ""),
+        },
+        [f"flat-layout {PY}:1"],
+    ),
+    "flat-not-built": (
+        {"rollouts/demo/tools.py": "", PY: PYPROJECT.partition("[build-system]")[0]},
+        [],
+    ),
+    "flat-src-is-a-file": (
+        {"rollouts/demo/tools.py": "", "rollouts/demo/src": "x"},
+        [f"flat-layout {PY}:1"],
+    ),
+    "flat-src-is-linked": (
+        {
+            "rollouts/demo/tools.py": "",
+            "rollouts/demo/src": link("../../shared"),
+            "shared/a/__init__.py": "",
         },
         [],
     ),
@@ -227,6 +267,8 @@ AGENTS = {
     "of-a-module": ("import a.b\n", "a.b.W"),
     "alias": ("from a import W\nAGENT = W\n", "AGENT"),
     "one-of-two": ("from a import V, W\n", "V if x else W"),
+    "handed-in-elsewhere": ("from a import W\ndef f(W): ...\n", "W"),
+    "relative": ("from .a import W\n", "W"),
     "cycle": ("from a import A, B\nA = B\nB = A\n", "A or B"),
 }
 MAYBE_NAMES = {
@@ -235,7 +277,8 @@ MAYBE_NAMES = {
     "environment": ("import os\n", "os.environ.get('AGENT', 'oracle')"),
     "held": ("import os\nAGENT = os.environ['AGENT']\n", "AGENT"),
     "reassigned": ("from a import W\nAGENT = W\nAGENT = 'oracle'\n", "AGENT"),
-    "parameter": ("def f(agent): ...\n", "agent"),
+    "parameter": ("def f(agent):\n ", "agent"),
+    "looped": ("for W in ('nop', 'oracle'): ...\n", "W"),
     "long": ("", "'a' if x else " * 900 + "'b'"),
 }
 
@@ -256,83 +299,34 @@ def test_an_agent_that_may_be_a_name_is_no_error(name):
     assert harbor(*MAYBE_NAMES[name]) == []
 
 
-STALE = ["lock-stale rollouts/demo/uv.lock:1"]
-# What the project says, and what uv 0.13 writes for it into `requires-dist`.
-REWRITTEN = {
-    "w; python_version > '3.11'": """{ name = "w", marker = "python_full_version >= '3.12'" }""",
-    "a; python_version != '3.12'": """{ name = "a", marker = "python_full_version != '3.12.*'" }""",
-    "a; (sys_platform == 'win32' and python_version >= '3.13') or os_name == 'nt'": (
-        "{ name = \"a\", marker = \"(python_full_version >= '3.13' and sys_platform == 'win32') "
-        "or os_name == 'nt'\" }"
+def strands(cap: str, more: str = "") -> list[str]:
+    return outer({PY: depends('"osmosis-ai[strands]>=0.3.8,<0.4"', cap) + more})
+
+
+CAPS = {
+    "python-13": ("\"litellm<1.106; python_version >= '3.13'\"", ""),
+    "linux": ("\"litellm<1.106; sys_platform != 'win32'\"", ""),
+    "override": ('"litellm"', '[tool.uv]\noverride-dependencies = ["litellm==1.105.0"]\n'),
+    "other-override": ('"litellm<1.106"', '[tool.uv]\noverride-dependencies = ["x"]\n'),
+    "constraint-of-override": (
+        '"litellm"',
+        '[tool.uv]\noverride-dependencies = ["litellm"]\n'
+        'constraint-dependencies = ["litellm<1.106"]\n',
     ),
-    "a; 'linux' in sys_platform": """{ name = "a", marker = "'linux' in sys_platform" }""",
-    "t >=1; python_version >= '3.13'": (
-        """{ name = "t", marker = "python_full_version >= '3.13' and os_name == 'nt'", """
-        """path = "a" }, """
-        """{ name = "t", marker = "python_full_version >= '3.13' and os_name != 'nt'", """
-        """specifier = ">=1" }"""
-    ),
-    "both": (
-        """{ name = "both", marker = "os_name == 'nt'", directory = "a" }, """
-        """{ name = "both", marker = "os_name != 'nt'", directory = "b" }"""
-    ),
-    "Mylib [x] >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
-    "certifi >= 2022.01.01, != v2023": ('{ name = "certifi", specifier = ">=2022.1.1,!=2023" }'),
-    "zipp >= 3.1-1": '{ name = "zipp", specifier = ">=3.1.post1" }',
-    "a == 01.0.*": '{ name = "a", specifier = "==1.0.*" }',
-    "six ~= 1.16": '{ name = "six", specifier = "~=1.16" }',
 }
-DIFFERENT = {
-    "w; python_version > '3.12'": """{ name = "w", marker = "python_full_version >= '3.12'" }""",
-    "a; sys_platform == 'linux'": """{ name = "a", marker = "sys_platform == 'win32'" }""",
-    "a; python_version < '3.13' and os_name == 'nt'": (
-        """{ name = "a", marker = "python_full_version < '3.13' or os_name == 'nt'" }"""
-    ),
-    "a; platform_machine == 'x'": '{ name = "a" }',
-    "mylib >=1": '{ name = "mylib", extras = ["x"], directory = "mylib" }',
-    "a == 1.0.*": '{ name = "a", specifier = "==1.*" }',
-    "both": (
-        """{ name = "both", marker = "os_name == 'nt'", directory = "a" }, """
-        """{ name = "both", marker = "os_name == 'posix'", directory = "b" }"""
-    ),
-    "a ~= 1.0": '{ name = "a", specifier = "~=1.0.0" }',
-    "six >= 1.16": '{ name = "six", specifier = "~=1.16" }',
+NO_CAPS = {
+    "python-11": ("\"litellm<1.106; python_version < '3.12'\"", ""),
+    "windows": ("\"litellm<1.106; sys_platform == 'win32'\"", ""),
+    "extra": ("\"litellm<1.106; extra == 'x'\"", ""),
+    "overridden": ('"litellm<1.106"', '[tool.uv]\noverride-dependencies = ["LiteLLM>=1.106"]\n'),
 }
 
 
-def locked(requirement: str, entry: str) -> list[str]:
-    files: dict[str, Content] = {
-        PY: depends('"osmosis-ai[server]>=0.3.8,<0.4"', f'"{requirement}"'),
-        "rollouts/demo/uv.lock": LOCK.replace('<0.4" }]', f'<0.4" }}, {entry}]'),
-    }
-    return outer(files)
+@pytest.mark.parametrize("name", CAPS)
+def test_a_cap_that_counts_where_rollouts_run(name):
+    assert strands(*CAPS[name]) == []
 
 
-@pytest.mark.parametrize("requirement", REWRITTEN)
-def test_a_requirement_that_uv_wrote_in_its_own_words_is_not_stale(requirement):
-    assert locked(requirement, REWRITTEN[requirement]) == []
-
-
-@pytest.mark.parametrize("requirement", DIFFERENT)
-def test_a_requirement_that_means_something_else_is_stale(requirement):
-    assert STALE[0] in locked(requirement, DIFFERENT[requirement])
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "expected"),
-    [
-        ("~=3.12", ">=3.12, <4", []),
-        ("~=3.12.0", "==3.12.*", []),
-        (">=3.12.0", ">=3.12", []),
-        (">=3.12,>=3.12.1", ">=3.12.1", []),
-        (">=3.12", ">=3.12, <4", STALE),
-        (">=3.12", ">=3.12.1", STALE),
-        ("~=3.12.0", "~=3.12", STALE),
-    ],
-)
-def test_versions_of_python_are_compared_by_what_they_admit(ours, theirs, expected):
-    files: dict[str, Content] = {
-        PY: python(ours),
-        "rollouts/demo/uv.lock": LOCK.replace('">=3.12"', f'"{theirs}"'),
-    }
-    assert outer(files) == expected
+@pytest.mark.parametrize("name", NO_CAPS)
+def test_a_cap_that_does_not_count_where_rollouts_run(name):
+    assert strands(*NO_CAPS[name]) == [f"litellm-cap-missing {PY}:6"]

@@ -14,6 +14,7 @@ from tests.check.trees import (
 
 TOKENS = {
     "github": "ghp_" + "a8Kd0Lq2Zx9Vb3Nm7Wt5Ye1Rc6Uf4Hs8GJ2q",
+    "github-letters": "ghp_" + "aKdqLZxVbNmWtYeRcUfHsGJQpoIuYtRewQas",
     "github-fine": "github_pat_" + "11ABCDEFG0a1b2c3d4e5f6_" + "A1b2C3d4E5" * 5 + "f6g7h8i9j",
     "openai": "sk-proj-" + "Zx9Vb3Nm7Wt5Ye1Rc6Uf4Hs8",
     "anthropic": "sk-ant-" + "api03-Zx9Vb3Nm7Wt5Ye1Rc6Uf4Hs8",
@@ -33,6 +34,7 @@ FAKES = {
     "words": "sk-proj-" + "your-key-goes-right-here",
     "words-in-camel-case": "hf_" + "YourHuggingFaceTokenGoesRightHere",
     "name": "hf_" + "transformersmodeldownloadcachefolder",
+    "github-words": "ghp_" + "YourGitHubPersonalAccessTokenGoesRightHere",
     "short": "hf_" + "abc123",
     "public": "-----BEGIN " + "PUBLIC KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\n",
     "named-key": "-----BEGIN " + "PRIVATE KEY-----\n...\n",

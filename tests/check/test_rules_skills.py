@@ -19,6 +19,25 @@ S = ".agents/skills/plan-work"
 FRONTS: dict[str, tuple[str, list[str]]] = {
     "good": ("---\nname: plan-work\ndescription: 'x: y'\nmetadata:\n  a: b\n---\n", []),
     "crlf": ("---\r\nname: plan-work\r\ndescription: x\r\n---\r\n", []),
+    "lone-returns": ("---\rname: plan-work\rdescription: x\r---\r", []),
+    "dashes-in-quotes": (
+        '---\nname: plan-work\ndescription: "a --- b"\n---\n',
+        ["skill-frontmatter"],
+    ),
+    "dashes-in-last-value": ("---\nname: plan-work\ndescription: a --- b\n---\n", []),
+    "dashes-before-a-field": (
+        "---\ndescription: a --- b\nname: plan-work\n---\n",
+        ["skill-missing-field"],
+    ),
+    "dashes-in-comment": (
+        "---\n# ---- a\nname: plan-work\ndescription: x\n---\n",
+        ["skill-frontmatter"],
+    ),
+    "dashes-in-block": (
+        "---\nname: plan-work\ndescription: |\n  a\n  ---\n  b\nlicense: MIT\n---\n",
+        [],
+    ),
+    "dashes-in-body": ("---\nname: plan-work\ndescription: x\n---\na\n\n---\n\nb --- c\n", []),
     "no-front": ("# Plan\n", ["skill-frontmatter"]),
     "blank-first": ("\n---\nname: plan-work\ndescription: x\n---\n", ["skill-frontmatter"]),
     "open": ("---\nname: plan-work\ndescription: x\n", ["skill-frontmatter"]),
@@ -91,6 +110,16 @@ def test_frontmatter(name, tmp_path):
 def test_a_bad_frontmatter_is_the_only_finding_of_its_file():
     text = "---\nname: plan-work\n# not closed\n\n[x](gone.md)\n\n`osmosis deploy`\n"
     assert outer({f"{S}/SKILL.md": text}) == [f"skill-frontmatter {S}/SKILL.md:1"]
+
+
+def test_fields_that_are_all_indented_keep_their_places():
+    text = "---\n# a\n  name: plan-work\n  description: x\n  vers: 1\n---\n"
+    assert outer({f"{S}/SKILL.md": text}) == [f"skill-unknown-field {S}/SKILL.md:5"]
+
+
+def test_lone_returns_end_lines_in_the_body_too():
+    text = "---\rname: plan-work\rdescription: x\r---\r\r[x](gone.md)\r"
+    assert outer({f"{S}/SKILL.md": text}) == [f"dead-link {S}/SKILL.md:6"]
 
 
 def test_facts_for_the_manifest():

@@ -131,20 +131,6 @@ def _run(tmp_path, names) -> None:
             assert not unsettled, "each delivery ends in one visible outcome"
 
 
-QUICK = (
-    "push",
-    "non-ascii-signature",
-    "tampered-body",
-    "foreign-repository",
-    "wrong-types",
-    "lone-surrogates",
-)
-
-
-def test_a_few_hostile_deliveries_are_answered_as_stated(tmp_path):
-    _run(tmp_path, QUICK)
-
-
 @pytest.mark.slow
 def test_every_hostile_delivery_is_answered_as_stated(tmp_path):
     assert len(CASES) >= 47

@@ -98,7 +98,6 @@ TABLE: dict[str, tuple[str, Expected]] = {
         for kind in servers.BAD_PACKS
     },
 }
-QUICK = ("endless-refs", "failing-401", "garbage-delta-bomb")
 
 
 @pytest.fixture
@@ -178,10 +177,6 @@ def _judge(service, name, workspace, sync, tip) -> list[str]:
     if service.served(workspace) is not None:
         faults.append(f"{name}: something is published")
     return faults
-
-
-def test_a_few_hostile_servers_end_as_stated(tmp_path, repo):
-    _run(tmp_path, repo, QUICK)
 
 
 @pytest.mark.slow

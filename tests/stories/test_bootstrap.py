@@ -135,7 +135,7 @@ def test_with_everything_in_it_nothing_is_found_and_every_config_loads(live):
         ({"create": {}, "provider": "github"}, "create", "Connect"),
         ({"create": {}, "connect": {"clone_url": "https://github.com/a/b"}}, "create", "adopt"),
         ({"create": {}, "default_branch": "a..b"}, "default_branch", "branch"),
-        ({"create": {}, "default_branch": "a b"}, "default_branch", "white space"),
+        ({"create": {}, "default_branch": "a b"}, "default_branch", "no valid name"),
         ({"create": {}, "identity": "noslash"}, "identity", "OWNER/REPO"),
         ({"create": {}, "name": " "}, "name", "printable"),
     ],

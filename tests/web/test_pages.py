@@ -373,6 +373,7 @@ def test_what_nobody_expected_is_told_in_a_page(live, chief, monkeypatch, caplog
     monkeypatch.setattr(glance, "search_workspaces", fail)
     answer = chief.get("/workspaces")
     assert answer.status_code == 500 and "This page could not be made" in text_of(answer)
+    assert "Load the page again" not in answer.text and "Sign out" in answer.text
     assert "no concern" not in answer.text and "no concern" in caplog.text
     assert "default-src 'self'" in answer.headers["content-security-policy"]
     program = chief.http.get("/workspaces", headers={"Accept": "application/json"})

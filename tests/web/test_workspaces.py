@@ -49,6 +49,10 @@ def test_an_identity_that_may_be_somebody_elses_is_warned_of(live):
         ({"name": "{n}", "provider": "github"}, "connect.clone_url"),
         ({"name": "{n}", "watch": "some"}, "watch"),
         ({"name": "{n}", "default_branch": "a b"}, "default_branch"),
+        *(
+            ({"name": "{n}", "default_branch": bad}, "default_branch")
+            for bad in ("bad..name", "a~1", "a/", ".a", "a.lock", "a@{1}", "refs/heads/", "a\\b")
+        ),
         ({"name": "{n}", "connect": {"clone_url": "https://github.com/a/b"}}, "connect"),
     ],
 )

@@ -88,6 +88,8 @@ _KINDS: dict[str, type] = {
     "frozenset": frozenset,
     "tuple": tuple,
     "dict": dict,
+    "keys": type({}.keys()),
+    "items": type({}.items()),
 }
 
 
@@ -97,12 +99,13 @@ def _of_container(
     """A method of a list, set or dict; other names do not exist."""
     kind = "dict" if isinstance(obj, DictObj) else getattr(obj, "kind", "")
     if name == "__class__":
-        return Ext(f"builtins.{kind if kind in _KINDS else 'list'}", "c")
-    plain = kind in ("list", "dict", "set", "frozenset") and not (
+        return Ext(f"builtins.{_KINDS.get(kind, list).__name__}", "c")
+    plain = kind in ("list", "dict", "set", "frozenset", "keys", "items") and not (
         isinstance(obj, DictObj) and obj.factory is not None
     )
     names = ("appendleft", "popleft", "extendleft", "rotate", "move_to_end")
-    if plain and not hasattr(_KINDS[kind](), name) and name not in names:
+    known = any(name in vars(part) for part in _KINDS[kind].__mro__) if plain else True
+    if not known and name not in names:
         raise m.error(frame, node, "AttributeError", f"a {kind} has no attribute '{name}'")
     return Method(owner, name)
 

@@ -1,4 +1,4 @@
-"""What calls of the SDK do while a module is imported: backends load strings, there is no context.
+"""Calls of the SDK while a module is imported: they are noted, and backends load strings.
 
 Only the local backend is followed; the Harbor backend needs more than the repository to be built.
 """
@@ -8,12 +8,42 @@ from __future__ import annotations
 import ast
 
 from gitsync.check.python import attributes, classes, dynamic, expressions, models
-from gitsync.check.python.facts import LOCAL_BACKEND
+from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
 from gitsync.check.python.machine import Machine, Rule
+from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.values import NONE, Const, Opaque, Ref, Value
 from gitsync.check.python.worlds import Frame
 
 CONTEXT = "osmosis_ai.rollout.context.get_rollout_context"
+
+
+def record(
+    m: Machine,
+    frame: Frame,
+    path: str,
+    keywords: dict[str, Value],
+    unknown: Value | None,
+    node: ast.AST,
+) -> None:
+    """Remember a call of an SDK backend for the warnings that are given at the end."""
+    if path not in (LOCAL_BACKEND, HARBOR_BACKEND):
+        return
+    places: dict[str, ast.AST] = {}
+    if isinstance(node, ast.Call):
+        places = {k.arg: k.value for k in node.keywords if k.arg is not None}
+    m.seen.backends.append(
+        BackendCall(
+            path,
+            m.place(frame, node),
+            {
+                name: (value, m.place(frame, places.get(name, node)))
+                for name, value in keywords.items()
+            },
+            unknown is None,
+            m.state.fork() if m.speculative or keywords else m.state,
+            m.origin,
+        )
+    )
 
 
 def resolve_object(m: Machine, frame: Frame, value: Value, node: ast.AST) -> Value:

@@ -16,6 +16,7 @@ from gitsync.check.python import (
     named_tuples,
     protocols,
     reach,
+    sets,
     subscripts,
 )
 from gitsync.check.python.facts import BASES
@@ -64,8 +65,13 @@ def _type(
             return obj.cls
         if isinstance(obj, ClassObj):
             return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
+        if isinstance(obj, ListObj) and obj.kind in ("iterator", "manager"):
+            return Opaque("type()")
         names = {DictObj: "dict", FunctionObj: "function", ModuleObj: "module"}
-        return Ext(f"builtins.{names.get(type(obj), 'list')}", "c")
+        name = f"dict_{obj.kind}" if sets.is_view(obj) else getattr(obj, "kind", "")
+        return Ext(f"builtins.{names.get(type(obj)) or name}", "c")
+    if isinstance(value, TupleValue):
+        return Ext("builtins.tuple", "c")
     if isinstance(value, Ext) and value.kind == "c":
         meta = m.facts.class_facts(value.path).metaclass
         return Ext(meta[0] if meta else "builtins.type", "c")

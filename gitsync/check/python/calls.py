@@ -21,7 +21,6 @@ from gitsync.check.python import (
     reading,
     standard,
 )
-from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ModuleObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
@@ -45,7 +44,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import REGISTRY, BackendCall, Frame
+from gitsync.check.python.worlds import REGISTRY, Frame
 
 
 def evaluate_call(m: Machine, frame: Frame, node: ast.Call) -> Value:
@@ -147,7 +146,7 @@ def call(
                     kwrest=kwrest,
                 )
             if args and len(args) == 1 and (kind := _context_decorator(m, obj.cls)):
-                return args[0] if kind == "async" else Wrapped("context", args[0])
+                return _put_around(function, args[0], is_async=kind == "async")
             if classes.has_opaque_base(m, obj.cls) or classes.has_callable_base(m, obj.cls):
                 return opaque_result(m, frame, "?", args, keywords, node)
         raise m.error(frame, node, "TypeError", "this value cannot be called")
@@ -191,6 +190,8 @@ def call(
         top, _, _ = function.path.removeprefix(PLAIN).partition(".")
         reading.notice_call(m, function.path, third=function.third)
         if args and function.path in _ENTERING:
+            if definitions.is_left_with_effect(m, args[0]):
+                m.doubt(m.unknown(frame, node, "a manager is left when a stack of them is"))
             return definitions.entered_value(m, frame, args[0], node)
         runs = function.path.endswith(("().run_until_complete", "Runner().run"))
         if runs and args and isinstance(args[0], Coroutine):
@@ -210,7 +211,7 @@ def call(
     if isinstance(function, Managed) and args:
         made = m.obj(cast(Ref, function.generator.function))
         is_async = isinstance(made, FunctionObj) and made.is_async
-        return args[0] if is_async else Wrapped("context", args[0])
+        return _put_around(function, args[0], is_async=is_async)
     if isinstance(function, DataclassInit) and args and isinstance(args[0], Ref):
         from gitsync.check.python import dataclassing
 
@@ -219,7 +220,16 @@ def call(
     if isinstance(function, Decorator):
         return decorate(m, frame, function, args[0] if args else NONE, node)
     if isinstance(function, Wrapped):
-        if function.kind in ("staticmethod", "contextmanager", "cache", "context"):
+        if function.kind == "context":
+            from gitsync.check.python import contexts
+
+            inner, (manager,) = function.function, function.args
+
+            def run() -> Value:
+                return call(m, frame, inner, args, keywords, node, rest=rest, kwrest=kwrest)
+
+            return contexts.call_inside(m, frame, manager, run, node)
+        if function.kind in ("staticmethod", "contextmanager", "cache"):
             result = (
                 cached.call_cached(m, frame, function, args, keywords, node)
                 if function.kind == "cache" and rest is None and kwrest is None
@@ -287,6 +297,11 @@ def opaque_result(
 
 _BUILTIN_METHODS = ("builtins.dict.", "builtins.list.", "builtins.set.")
 _BINDING = ("contextmanager", "cache", "context")
+
+
+def _put_around(manager: Value, function: Value, *, is_async: bool) -> Value:
+    """A function that a manager decorates; an asynchronous one only tells of its coroutine."""
+    return function if is_async else Wrapped("context", function, False, (manager,))
 
 
 def _context_decorator(m: Machine, cls: Value) -> str:
@@ -406,32 +421,3 @@ def super_of(m: Machine, frame: Frame, args: list[Value], node: ast.AST) -> Valu
         # Called while the class is being made: only a metaclass's own `__new__` does that.
         return Super(frame.first_arg, frame.first_arg)
     return Opaque("super()")
-
-
-def record_backend(
-    m: Machine,
-    frame: Frame,
-    path: str,
-    keywords: dict[str, Value],
-    unknown: Value | None,
-    node: ast.AST,
-) -> None:
-    """Remember a call of an SDK backend for the warnings that are given at the end."""
-    if path not in (LOCAL_BACKEND, HARBOR_BACKEND):
-        return
-    places: dict[str, ast.AST] = {}
-    if isinstance(node, ast.Call):
-        places = {k.arg: k.value for k in node.keywords if k.arg is not None}
-    m.seen.backends.append(
-        BackendCall(
-            path,
-            m.place(frame, node),
-            {
-                name: (value, m.place(frame, places.get(name, node)))
-                for name, value in keywords.items()
-            },
-            unknown is None,
-            m.state.fork() if m.speculative or keywords else m.state,
-            m.origin,
-        )
-    )

@@ -102,9 +102,16 @@ class Check(Locator):
         deadline = spent() + options.seconds_per_entrypoint
         machine = Machine(self.sources, minor=project.minor, deadline=deadline, clock=spent)
         installed: set[str] = set()
-        for name in brought(project)[0]:
+        distributions, extras, _ = brought(project)
+        for name in distributions:
             installed |= import_names(name)
-        importer = Importer(machine, self.files, folder, frozenset(installed))
+        importer = Importer(
+            machine,
+            self.files,
+            folder,
+            installed=frozenset(installed),
+            extras=frozenset(extras),
+        )
         machine.importer = importer
         _prepare(machine, folder)
         path = f"{folder}/{entry}"

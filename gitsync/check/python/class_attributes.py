@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 import builtins
 
-from gitsync.check.python import backed, calls, classes, enums, named_tuples, reflection
+from gitsync.check.python import (
+    backed,
+    calls,
+    classes,
+    enums,
+    exceptions,
+    named_tuples,
+    reflection,
+)
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj
 from gitsync.check.python.machine import Machine
@@ -177,8 +185,9 @@ def of_instance(
         value = m.concrete(calls.call(m, frame, raw.function, [owner], {}, node))
         m.store(owner.oid, name, value)
         return value
-    if name == "args" and obj.args is not None and classes.is_exception(m, owner):
-        return TupleValue(obj.args)
+    kept = exceptions.attribute(m, frame, owner, obj, name, node)
+    if kept is not None:
+        return kept
     if raw is not None:
         got = _by_descriptor(m, frame, raw, [owner, obj.cls], node)
         return calls.bind(m, raw, owner) if got is None else got

@@ -9,6 +9,7 @@ from gitsync.check.python import (
     backed,
     calls,
     classes,
+    exceptions,
     expressions,
     instances,
     making,
@@ -139,6 +140,7 @@ def super_method(
         instance = m.obj(subject)
         if isinstance(instance, InstanceObj):
             following = _providers_after(m, instance.cls, after)
+            exceptions.set_arguments(m, subject, args if unknown is None else None)
             if following and models.is_model(following[0]):
                 models.check_arguments(m, frame, instance.cls, args, keywords, node, unknown)
             if following and following[0] not in _SDK and unknown is None:

@@ -33,6 +33,7 @@ def as_text(m: Machine, value: Value) -> str | None:
             isinstance(obj, InstanceObj)
             and obj.args is not None
             and len(obj.args) < 2
+            and "args" not in obj.values
             and classes.is_exception(m, value)
             and classes.class_attribute(m, obj.cls, "__str__") is None
             and Ext("builtins.LookupError") not in classes.mro_of(m, obj.cls)

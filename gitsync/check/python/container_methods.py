@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import containers, expressions, iterables, subscripts
+from gitsync.check.python import containers, expressions, iterables, keys, sets, subscripts
 from gitsync.check.python.heap import DictObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import NONE, Const, Names, Opaque, Ref, TupleValue, Value
@@ -28,20 +28,16 @@ def list_method(
         return m.list_of(list(obj.items), kind, obj.rest)
     if name in ("index", "count") and obj.rest is None and len(args) == 1:
         return _found_at(m, frame, obj.items, name, args[0], node)
-    if name in ("index", "count", "__len__", "__contains__", "isdisjoint", "issubset"):
+    if name in ("issubset", "issuperset", "isdisjoint") and len(args) == 1:
+        items, rest = expressions.items_of(m, frame, args[0], node)
+        return _compared(m, owner, name, sets.new_set(m, items, rest))
+    if name in ("index", "count", "__len__", "__contains__"):
         return Opaque("int()")
-    if name in ("union", "difference", "intersection") and obj.rest is None:
-        out = list(obj.items)
-        for arg in args:
-            items, rest = expressions.items_of(m, frame, arg, node)
-            if rest is not None:
-                known = [*out, *items, rest]
-                return m.list_of([], "set", containers.blurred(m, frame, known, node))
-            if name == "union":
-                out += items
-            else:
-                out = [i for i in out if (i in items) is (name == "intersection")]
-        return containers.new_set(m, out, None)
+    if name in ("union", "difference", "intersection", "symmetric_difference") and obj.kind in (
+        "set",
+        "frozenset",
+    ):
+        return _joined(m, frame, owner, obj.kind, name, args, node)
     changed = cast(ListObj, m.state.change(owner.oid))
     if owner.oid == SYS_PATH and name in ("insert", "append"):
         value = args[-1] if args else NONE
@@ -51,25 +47,34 @@ def list_method(
         else:
             changed.items.insert(at if isinstance(at, int) else 0, value)
         return NONE
-    if name in ("append", "add", "appendleft"):
+    if name in ("add", "update") and changed.kind == "set":
+        added: list[Value] = list(args)
+        for arg in args if name == "update" else ():
+            items, rest = expressions.items_of(m, frame, arg, node)
+            added = [*added[1:], *items]
+            unknown = [r for r in (changed.rest, rest) if r is not None]
+            changed.rest = containers.blurred(m, frame, unknown, node) if unknown else None
+        for item in added:
+            keys.require_hashable(m, frame, item, node)
+        made = cast(ListObj, m.obj(sets.new_set(m, [*changed.items, *added], changed.rest)))
+        changed = cast(ListObj, m.state.change(owner.oid))
+        changed.items, changed.rest = list(made.items), made.rest
+        return NONE
+    if name in ("append", "appendleft"):
         value = args[0] if args else NONE
-        if changed.kind in ("set", "frozenset") and value in changed.items:
-            return NONE
         if name == "appendleft":
             changed.items.insert(0, value)
         else:
             changed.items.append(value)
         return NONE
-    if name in ("extend", "update"):
+    if name == "extend":
         for arg in args:
             items, rest = expressions.items_of(m, frame, arg, node)
             target = cast(ListObj, m.state.change(owner.oid))
             if len(target.items) + len(items) > containers.MAX_ITEMS:
                 rest = containers.too_many(m, [*target.items[:9], *items[:9]])
                 target.items, items = [], []
-            for item in items:
-                if target.kind != "set" or item not in target.items:
-                    target.items.append(item)
+            target.items.extend(items)
             if rest is not None:
                 known = [*([target.rest] if target.rest else []), rest]
                 target.rest = containers.blurred(m, frame, known, node)
@@ -79,7 +84,8 @@ def list_method(
         return NONE
     if name in ("pop", "popleft") and obj.rest is None:
         if not changed.items:
-            raise m.error(frame, node, "IndexError", "the list is empty")
+            kind = "KeyError" if obj.kind == "set" else "IndexError"
+            raise m.error(frame, node, kind, f"the {obj.kind} is empty")
         if obj.kind == "set":
             known = list(changed.items)
             changed.items = []
@@ -97,12 +103,14 @@ def list_method(
         if isinstance(at, int):
             raise m.error(frame, node, "IndexError", "the index is out of range")
     if name in ("remove", "discard") and obj.rest is None and args:
-        if args[0] in changed.items and containers.hashable(m, args[0]):
-            changed.items.remove(args[0])
+        answers = [containers.equal(m, item, args[0]) for item in changed.items]
+        if True in answers and None not in answers[: answers.index(True)]:
+            del changed.items[answers.index(True)]
             return NONE
         if containers.contains(m, owner, args[0]) is False:
             if name == "remove":
-                raise m.error(frame, node, "ValueError", "the list has no such item")
+                kind = "KeyError" if obj.kind == "set" else "ValueError"
+                raise m.error(frame, node, kind, f"the {obj.kind} has no such item")
             return NONE
     if name == "clear":
         changed.items = []
@@ -112,14 +120,53 @@ def list_method(
         changed.items.reverse()
         return NONE
     if name == "sort" and obj.rest is None:
-        made = m.obj(cast(Ref, iterables.ordered(m, frame, list(obj.items), keywords, node)))
+        made = cast(
+            ListObj, m.obj(cast(Ref, iterables.ordered(m, frame, list(obj.items), keywords, node)))
+        )
         changed = cast(ListObj, m.state.change(owner.oid))
-        changed.items, changed.rest = list(made.items), made.rest  # type: ignore[attr-defined]
+        changed.items, changed.rest = list(made.items), made.rest
         return NONE
     known = [*changed.items, *args, *([changed.rest] if changed.rest is not None else [])]
     changed.rest = containers.blurred(m, frame, known, node)
     changed.items = []
     return changed.rest if name in ("pop", "popleft") else NONE
+
+
+def _joined(
+    m: Machine, frame: Frame, owner: Ref, kind: str, name: str, args: list[Value], node: ast.AST
+) -> Value:
+    """`union`, `difference` and the like, which take any iterables."""
+    so_far: Value = sets.new_set(m, list(cast(ListObj, m.obj(owner)).items), None, kind)
+    cast(ListObj, m.obj(cast(Ref, so_far))).rest = cast(ListObj, m.obj(owner)).rest
+    for arg in args:
+        items, rest = expressions.items_of(m, frame, arg, node)
+        made = sets.combine(m, _OPERATORS[name], so_far, sets.new_set(m, items, rest))
+        if made is None:
+            known = [*cast(ListObj, m.obj(cast(Ref, so_far))).items, *items]
+            known += [r for r in (rest, cast(ListObj, m.obj(owner)).rest) if r is not None]
+            return m.list_of([], kind, containers.blurred(m, frame, known, node))
+        so_far = made
+    return so_far
+
+
+_OPERATORS: dict[str, ast.operator] = {
+    "union": ast.BitOr(),
+    "intersection": ast.BitAnd(),
+    "difference": ast.Sub(),
+    "symmetric_difference": ast.BitXor(),
+}
+
+
+def _compared(m: Machine, owner: Ref, name: str, other: Ref) -> Value:
+    """`issubset`, `issuperset` and `isdisjoint`."""
+    if name == "isdisjoint":
+        common = sets.combine(m, ast.BitAnd(), owner, other)
+        answer = None if common is None else not cast(ListObj, m.obj(common)).items
+    elif name == "issubset":
+        answer = sets.is_subset(m, owner, other)
+    else:
+        answer = sets.is_subset(m, other, owner)
+    return Opaque("bool()") if answer is None else Const(answer)
 
 
 def _found_at(
@@ -170,10 +217,10 @@ def dict_method(
     key = args[0] if args else NONE
     default = args[1] if len(args) > 1 else NONE
     if name in ("get", "pop", "setdefault"):
-        key = containers.as_key(m, frame, key, node)
-        if containers.hashable(m, key):
-            key = containers.same_key(obj.items, key)
-            found = obj.items.get(key)
+        keys.require_hashable(m, frame, key, node)
+        held = keys.find(m, obj, key)
+        if held is not None:
+            found = obj.items.get(held)
             if found is None and obj.rest is None:
                 if name == "setdefault":
                     subscripts.set_item(m, frame, owner, key, default, node)
@@ -286,8 +333,8 @@ def names_method(
 
 def _view(m: Machine, items: dict[Value, Value], rest: Value | None, name: str) -> Value:
     if name == "keys":
-        return m.list_of(list(items), "list", None if rest is None else Opaque())
+        return m.list_of(list(items), "keys", None if rest is None else Opaque())
     if name == "values":
         return m.list_of([m.concrete(v) for v in items.values()], "list", rest)
     pairs: list[Value] = [TupleValue((k, m.concrete(v))) for k, v in items.items()]
-    return m.list_of(pairs, "list", None if rest is None else TupleValue((Opaque(), rest)))
+    return m.list_of(pairs, "items", None if rest is None else TupleValue((Opaque(), rest)))

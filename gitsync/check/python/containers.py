@@ -11,16 +11,15 @@ from gitsync.check.python import (
     comparing,
     comprehensions,
     generators,
-    protocols,
+    keys,
     reach,
+    sets,
 )
 from gitsync.check.python.heap import (
     ClassObj,
     DictObj,
-    FunctionObj,
     InstanceObj,
     ListObj,
-    ModuleObj,
     Namespace,
 )
 from gitsync.check.python.machine import Machine
@@ -51,59 +50,10 @@ def blurred(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Val
     return first if isinstance(first, Opaque) and len(values) == 1 else Opaque()
 
 
-def hashable(m: Machine, key: Value) -> bool:
-    """True if equal keys are equal values here."""
-    if isinstance(key, TupleValue):
-        return all(hashable(m, k) for k in key.items)
-    if isinstance(key, Ref):
-        obj = m.obj(key)
-        if isinstance(obj, InstanceObj):
-            return classes.class_attribute(m, obj.cls, "__hash__") is None
-        return isinstance(obj, ClassObj | FunctionObj | ModuleObj)
-    return isinstance(key, Const | PathValue) or (isinstance(key, Ext) and key.kind in "cfm")
-
-
-def require_hashable(m: Machine, frame: Frame, key: Value, node: ast.AST) -> None:
-    """Raise what Python does for a key, or an item of a set, that certainly has no hash."""
-    if isinstance(key, TupleValue):
-        for item in key.items:
-            require_hashable(m, frame, item, node)
-    elif isinstance(key, Ref):
-        obj = m.obj(key)
-        kind = "dict" if isinstance(obj, DictObj) else getattr(obj, "kind", "")
-        if isinstance(obj, ListObj | DictObj) and kind in ("list", "set", "dict", "deque"):
-            raise m.error(frame, node, "TypeError", f"a {kind} cannot be hashed")
-        if protocols.has_no_hash(m, key):
-            raise m.error(frame, node, "TypeError", "this object cannot be hashed")
-
-
-def same_key(items: dict[Value, Value], key: Value) -> Value:
-    """The key that stands for this one in a dict: 1, 1.0 and True are one key."""
-    if key in items or not isinstance(key, Const) or not isinstance(key.value, int | float):
-        return key
-    for kind in (int, float, bool):
-        try:
-            other = Const(kind(key.value))
-        except (OverflowError, ValueError):
-            continue
-        if other.value == key.value and other in items:
-            return other
-    return key
-
-
-def as_key(m: Machine, frame: Frame, key: Value, node: ast.AST) -> Value:
-    """A value as a dict or a set sees it; raises for one that has no hash."""
-    from gitsync.check.python import enums
-
-    require_hashable(m, frame, key, node)
-    return enums.plain_value(m, key)
-
-
 def put(m: Machine, frame: Frame, obj: DictObj, key: Value, value: Value, node: ast.AST) -> None:
     """Set an item of a dict object that may be changed in place."""
-    key = as_key(m, frame, key, node)
-    if hashable(m, key):
-        obj.items[same_key(obj.items, key)] = value
+    keys.require_hashable(m, frame, key, node)
+    if keys.put(m, obj, key, value):
         return
     known = [value, *([obj.rest] if obj.rest is not None else [])]
     obj.rest = blurred(m, frame, known, node)
@@ -115,7 +65,11 @@ def absorb(m: Machine, obj: DictObj, value: Value) -> None:
     if isinstance(value, Ref):
         other = m.obj(value)
         if isinstance(other, DictObj):
-            obj.items.update(other.items)
+            if obj.is_dressed or other.is_dressed:
+                for key, item in other.items.items():
+                    keys.put(m, obj, key, item)
+            else:
+                obj.items.update(other.items)
             obj.rest = other.rest or obj.rest
             return
     if isinstance(value, Names):
@@ -134,15 +88,6 @@ def visible(space: Namespace) -> dict[str, Value]:
     return {k: v for k, v in space.values.items() if not k.startswith("\0")}
 
 
-def new_set(m: Machine, items: list[Value], rest: Value | None, kind: str = "set") -> Value:
-    """A set of values."""
-    out: list[Value] = []
-    for item in items:
-        if item not in out or not hashable(m, item):
-            out.append(item)
-    return m.list_of(out, kind, rest)
-
-
 def comprehended(
     m: Machine, frame: Frame, items: list[Value], more: bool, kind: str, node: ast.AST
 ) -> Value:
@@ -150,7 +95,7 @@ def comprehended(
     if more:
         return m.list_of([], kind, blurred(m, frame, items, node))
     if kind == "set":
-        return new_set(m, items, None)
+        return sets.new_set(m, items, None)
     return m.list_of(items, kind)
 
 
@@ -218,7 +163,7 @@ def combine(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | 
                 return m.list_of([], "tuple", too_many(m, [*left.items[:9], *right.items[:9]]))
             return TupleValue(left.items + right.items)
         a, b = _list(m, left), _list(m, right)
-        if a is not None and b is not None and "set" not in (a.kind, b.kind):
+        if a is not None and b is not None and not sets.is_set(a) and not sets.is_set(b):
             if len(a.items) + len(b.items) > MAX_ITEMS:
                 return m.list_of([], a.kind, too_many(m, [*a.items[:9], *b.items[:9]]))
             return m.list_of([*a.items, *b.items], a.kind, a.rest or b.rest)
@@ -237,18 +182,7 @@ def combine(m: Machine, op: ast.operator, left: Value, right: Value) -> Value | 
             new = obj.copy()
             absorb(m, new, right)
             return m.new(new)
-    a_set, b_set = _list(m, left), _list(m, right)
-    if a_set and b_set and a_set.kind in ("set", "frozenset"):
-        if isinstance(op, ast.BitOr):
-            return new_set(m, [*a_set.items, *b_set.items], a_set.rest or b_set.rest, a_set.kind)
-        if a_set.rest is None and b_set.rest is None:
-            if isinstance(op, ast.BitAnd):
-                return new_set(m, [i for i in a_set.items if i in b_set.items], None, a_set.kind)
-            if isinstance(op, ast.Sub):
-                return new_set(
-                    m, [i for i in a_set.items if i not in b_set.items], None, a_set.kind
-                )
-    return None
+    return sets.combine(m, op, left, right)
 
 
 def _list(m: Machine, value: Value) -> ListObj | None:
@@ -259,104 +193,122 @@ def _list(m: Machine, value: Value) -> ListObj | None:
 
 
 def update_in_place(m: Machine, owner: Ref, op: ast.operator, value: Value) -> bool:
-    """`|=` on dicts and sets."""
+    """`|=` on dicts, `|=` and the like on sets."""
     obj = m.obj(owner)
-    if not isinstance(op, ast.BitOr):
-        return False
-    if isinstance(obj, DictObj):
+    if isinstance(obj, DictObj) and isinstance(op, ast.BitOr):
         changed = cast(DictObj, m.state.change(owner.oid))
         absorb(m, changed, value)
         return True
-    return False
+    return sets.combine_in_place(m, op, owner, value)
 
 
 def equal(m: Machine, left: Value, right: Value) -> bool | None:
     """`left == right` if it is certain."""
-    left, right = _as_tuple(m, left), _as_tuple(m, right)
     if isinstance(left, Const) and isinstance(right, Const):
         try:
             return bool(left.value == right.value)
         except (TypeError, ValueError, RecursionError):
             return None
+    if left == right and isinstance(left, Ref):
+        return True
+    left, right = _comparable(m, left), _comparable(m, right)
+    if isinstance(left, Opaque | Unknown) or isinstance(right, Opaque | Unknown):
+        return None
     if isinstance(left, TupleValue) and isinstance(right, TupleValue):
-        if len(left.items) != len(right.items):
-            return False
-        answers = [equal(m, a, b) for a, b in zip(left.items, right.items, strict=True)]
-        return False if False in answers else (None if None in answers else True)
+        return _pairwise(m, list(left.items), list(right.items))
     if isinstance(left, PathValue) and isinstance(right, PathValue):
         return left.text == right.text
+    a, b = (m.obj(v) if isinstance(v, Ref) else None for v in (left, right))
+    if isinstance(a, InstanceObj) or isinstance(b, InstanceObj):
+        return _equal_instances(m, left, right)
+    if isinstance(left, Const) and isinstance(right, Const):
+        return equal(m, left, right)
     if isinstance(left, Ref) and isinstance(right, Ref):
-        if left.oid == right.oid:
-            return True
-        a, b = m.obj(left), m.obj(right)
-        plain = (ClassObj, FunctionObj, ModuleObj)
-        if isinstance(a, plain) or isinstance(b, plain):
-            return False
-        if isinstance(a, ListObj) and isinstance(b, ListObj) and not a.rest and not b.rest:
-            if a.kind != b.kind or len(a.items) != len(b.items):
-                return False
-            answers = [equal(m, x, y) for x, y in zip(a.items, b.items, strict=True)]
-            return (
-                None
-                if a.kind == "set"
-                else (False if False in answers else (None if None in answers else True))
-            )
-        if isinstance(a, DictObj) and isinstance(b, DictObj) and not a.rest and not b.rest:
-            if len(a.items) != len(b.items):
-                return False
-            pairs = [(v, b.items.get(same_key(b.items, k))) for k, v in a.items.items()]
-            if any(other is None for _, other in pairs):
-                return False if all(isinstance(k, Const) for k in (*a.items, *b.items)) else None
-            answers = [
-                equal(m, m.concrete(v), m.concrete(other))
-                for v, other in pairs
-                if other is not None
-            ]
-            return False if False in answers else (None if None in answers else True)
-        if _is_plain_enum(m, left) and _is_plain_enum(m, right):
-            return False
-        if isinstance(a, InstanceObj) and isinstance(b, InstanceObj) and a.cls == b.cls:
-            cls = m.obj(a.cls) if isinstance(a.cls, Ref) else None
-            if isinstance(cls, ClassObj) and classes.is_enum(cls):
-                own = classes.class_attribute(m, a.cls, "__eq__")
-                return False if own is None else None  # members of one enum differ
-        return None
+        return _equal_objects(m, left, right)
+    for one, other in ((a, right), (b, left)):
+        if isinstance(one, ListObj) and one.kind == "tuple" and isinstance(other, TupleValue):
+            return None  # some of its items are not known
+    if isinstance(left, Ref | TupleValue | PathValue | Const) and isinstance(
+        right, Ref | TupleValue | PathValue | Const
+    ):
+        return False
     if isinstance(left, Const) or isinstance(right, Const):
-        other = right if isinstance(left, Const) else left
-        const = left if isinstance(left, Const) else right
-        if isinstance(other, Ref) and isinstance(m.obj(other), InstanceObj):
-            from gitsync.check.python import enums
-
-            held = enums.plain_value(m, other)
-            if isinstance(held, Const):
-                return equal(m, held, const)
-            return False if _is_plain_enum(m, other) else None
-        if isinstance(other, Ref | TupleValue | PathValue):
-            return False
         return None
     return comparing.identical(m, left, right)
 
 
-def _as_tuple(m: Machine, value: Value) -> Value:
-    """A named tuple, or an own tuple, as the tuple that it compares like."""
+def _pairwise(m: Machine, left: list[Value], right: list[Value]) -> bool | None:
+    if len(left) != len(right):
+        return False
+    answers = [equal(m, a, b) for a, b in zip(left, right, strict=True)]
+    return False if False in answers else (None if None in answers else True)
+
+
+def _equal_objects(m: Machine, left: Ref, right: Ref) -> bool | None:
+    """Two objects that are no instances of a class of the repository."""
+    a, b = m.obj(left), m.obj(right)
+    if isinstance(a, ListObj) and isinstance(b, ListObj):
+        if sets.is_set(a) and sets.is_set(b):
+            return sets.equal(m, left, right)
+        if a.kind != b.kind:
+            return False
+        if a.rest is not None or b.rest is not None:
+            return None
+        return _pairwise(m, [m.concrete(i) for i in a.items], [m.concrete(i) for i in b.items])
+    if isinstance(a, DictObj) and isinstance(b, DictObj):
+        if a.rest is not None or b.rest is not None:
+            return None
+        if len(a.items) != len(b.items):
+            return False
+        answers: list[bool | None] = []
+        for key, value in a.items.items():
+            held = keys.find(m, b, key)
+            other = b.items.get(held) if held is not None else None
+            if other is None:
+                return False if held is not None else None
+            answers.append(equal(m, m.concrete(value), m.concrete(other)))
+        return False if False in answers else (None if None in answers else True)
+    return False
+
+
+def _equal_instances(m: Machine, left: Value, right: Value) -> bool | None:
+    """Two values of which one is an instance: by its fields, else by what it is."""
+    a, b = (m.obj(v) if isinstance(v, Ref) else None for v in (left, right))
+    if isinstance(a, InstanceObj) and isinstance(b, InstanceObj) and a.cls == b.cls:
+        cls = m.obj(a.cls) if isinstance(a.cls, Ref) else None
+        if isinstance(cls, ClassObj) and classes.is_enum(cls):
+            own = classes.class_attribute(m, a.cls, "__eq__")
+            return False if own is None else None  # members of one enum differ
+        names = keys.compared_fields(m, a.cls)
+        if names is not None:
+            mine = keys.field_values(m, cast(Ref, left), a, names)
+            theirs = keys.field_values(m, cast(Ref, right), b, names)
+            return _pairwise(m, [m.concrete(v) for v in mine], [m.concrete(v) for v in theirs])
+    for value, obj in ((left, a), (right, b)):
+        # dataclasses are equal to nothing of another class, like what has no equality of its own
+        if isinstance(obj, InstanceObj):
+            if not keys.by_identity(m, obj.cls) and keys.compared_fields(m, obj.cls) is None:
+                return None
+        elif isinstance(value, Ext) and value.kind == "v":
+            return None
+    return False
+
+
+def _comparable(m: Machine, value: Value) -> Value:
+    """What a value compares like: a named tuple as a tuple, a namespace as a dict."""
     from gitsync.check.python import named_tuples
 
+    if isinstance(value, Names):
+        space = m.settle(value.oid)
+        shown: dict[Value, Value] = {Const(k): v for k, v in visible(space).items()}
+        return m.new(DictObj(shown, space.taint))
     obj = m.obj(value) if isinstance(value, Ref) else None
-    held = named_tuples.items(m, obj) if isinstance(obj, InstanceObj) else None
+    if not isinstance(obj, InstanceObj) or classes.class_attribute(m, obj.cls, "__eq__"):
+        return value
+    held = named_tuples.items(m, obj)
     if held is not None:
         return TupleValue(tuple(held))
-    plain = backed.plain(m, value)
-    return plain if isinstance(plain, TupleValue) else value
-
-
-def _is_plain_enum(m: Machine, value: Value) -> bool:
-    """True for a member of an enum that is equal to itself only."""
-    obj = m.obj(value) if isinstance(value, Ref) else None
-    cls = m.obj(obj.cls) if isinstance(obj, InstanceObj) and isinstance(obj.cls, Ref) else None
-    if not isinstance(obj, InstanceObj) or not isinstance(cls, ClassObj):
-        return False
-    bare = all(isinstance(p, Ref) or p == Ext("enum.Enum") for p in cls.mro)
-    return bare and classes.is_enum(cls) and classes.class_attribute(m, obj.cls, "__eq__") is None
+    return backed.plain(m, keys.plain_value(m, value))
 
 
 def contains(m: Machine, owner: Value, item: Value) -> bool | None:
@@ -384,6 +336,9 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
         if isinstance(obj, ListObj):
             items, rest = obj.items, obj.rest
         elif isinstance(obj, DictObj):
+            held = keys.find(m, obj, item)
+            if held is not None and held in obj.items:
+                return True
             items, rest = list(obj.items), obj.rest
     if items is None:
         return None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import calls, classes, expressions, making, reach, slots
+from gitsync.check.python import calls, classes, expressions, keys, making, reach, slots
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.making import is_abc
 from gitsync.check.python.values import (
     ANNOTATIONS,
     NONE,
+    TRUE,
     Alias,
     Const,
     DataclassInit,
@@ -111,12 +112,13 @@ def _check_default(
 
 
 def _set_hash_and_slots(
-    m: Machine, cls: ClassObj, options: dict[str, Value], *, own: list[str]
+    m: Machine, cls: ClassObj, options: dict[str, Value], *, own: list[str], compared: list[str]
 ) -> None:
     """What `dataclass` adds beside the constructor, as far as a later class depends on it."""
-    compares = options.get("eq") != Const(False)
-    if "__hash__" not in cls.values and compares and options.get("unsafe_hash") != Const(True):
-        cls.values["__hash__"] = Opaque("hash") if cls.frozen else NONE
+    if options.get("eq") != Const(False):
+        has_hash = cls.frozen or options.get("unsafe_hash") == Const(True)
+        cls.values.setdefault("__hash__", keys.BY_FIELDS if has_hash else NONE)
+        cls.values[keys.COMPARED] = TupleValue(tuple(Const(name) for name in compared))
     if options.get("slots") == Const(True):
         inherited = {
             slot
@@ -134,12 +136,14 @@ def apply_dataclass(
     """`@dataclass`: a generated constructor, and the abstract methods worked out anew."""
     cls = cast(ClassObj, m.state.change(ref.oid))
     fields: dict[str, FieldOf] = {}
+    apart: set[str] = set()  # fields that do not count when instances are compared
     cls.frozen = options.get("frozen") == Const(True)
     _check_options(m, frame, cls, options, node)
     for part in reversed(cls.mro):
         obj = m.obj(part) if isinstance(part, Ref) else None
         if isinstance(obj, ClassObj) and obj.fields is not None:
             fields.update({f.name: f for f in obj.fields})
+            apart |= {f.name for f in obj.fields} - set(keys.compared_fields(m, part) or ())
             if obj.frozen is not cls.frozen:
                 reason = f"the dataclass {cls.name} is frozen or not as its base {obj.name} is not"
                 raise m.error(frame, node, "TypeError", reason)
@@ -162,6 +166,8 @@ def apply_dataclass(
         accepted, factory, metadata = True, None, None
         if isinstance(default, Decorator) and default.name == "field":
             given = dict(default.parts)
+            if given.get("compare", TRUE) != TRUE:
+                apart.add(str(name))
             accepted = given.get("init") != Const(False)
             factory, metadata = given.get("default_factory"), given.get("metadata")
             required = not ({"default", "default_factory"} & set(given))
@@ -192,7 +198,9 @@ def apply_dataclass(
         optional = optional if field.required else field.name
     if options.get("init") != Const(False) and "__init__" not in cls.values:
         cls.values["__init__"] = DataclassInit(cls.fields)
-    _set_hash_and_slots(m, cls, options, own=[n for n in fields if n in written])
+    own = [n for n in fields if n in written]
+    compared = [n for n in fields if n not in apart]
+    _set_hash_and_slots(m, cls, options, own=own, compared=compared)
     if is_abc(cls):
         cls.abstract = classes.abstract_names(m, ref)
     return ref

@@ -6,12 +6,14 @@ import ast
 from typing import Any
 
 from gitsync.check.python import (
+    attributes,
     calls,
     classes,
     expressions,
     generators,
     generics,
     invoking,
+    reach,
 )
 from gitsync.check.python.heap import (
     ClassObj,
@@ -28,6 +30,7 @@ from gitsync.check.python.values import (
     NONE,
     Const,
     Coroutine,
+    Decorator,
     Ext,
     Managed,
     Opaque,
@@ -37,6 +40,9 @@ from gitsync.check.python.values import (
     Value,
 )
 from gitsync.check.python.worlds import Frame, Raised
+
+# `contextlib.closing` and the like: the method that is called on the way out.
+CLOSING = {"closing": "close", "aclosing": "aclose"}
 
 
 def make_function(
@@ -147,6 +153,8 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
         return items[0] if items else rest or NONE
     if isinstance(manager, Const | TupleValue):
         raise m.error(frame, node, "TypeError", "this value is no context manager")
+    if isinstance(manager, Decorator):
+        return dict(manager.parts).get("thing", NONE)
     if isinstance(manager, Unknown):
         return manager
     if isinstance(manager, Opaque) and manager.carries:
@@ -165,21 +173,42 @@ def _require_exit(m: Machine, frame: Frame, obj: InstanceObj, enter: str, node: 
         raise m.error(frame, node, "TypeError", f"this object has no {leave}")
 
 
-def leave_context(
-    m: Machine, frame: Frame, manager: Ref, raised: Raised | None, node: ast.AST
-) -> bool:
-    """True if the manager swallows the exception."""
-    obj = m.obj(manager)
-    if not isinstance(obj, InstanceObj):
-        return False
+def way_out(m: Machine, obj: InstanceObj) -> Value | None:
+    """The method of the repository that runs when the manager is left."""
     for name in ("__exit__", "__aexit__"):
         method = classes.class_attribute(m, obj.cls, name)
         if method is not None:
-            what: list[Value] = [NONE, NONE, NONE]
-            if raised is not None:
-                what = [classes.class_of(m, raised.value), raised.value, Opaque("traceback")]
-            value = calls.call(m, frame, calls.bind(m, method, manager), what, {}, node)
-            if isinstance(value, Coroutine):
-                value = invoking.run_coroutine(m, frame, value, node)
-            return expressions.is_true(m, frame, value, node) if raised is not None else False
-    return False
+            return method
+    return None
+
+
+def is_left_with_effect(m: Machine, manager: Value) -> bool:
+    """True if leaving the manager may bind a component, as far as its code tells."""
+    obj = m.obj(manager) if isinstance(manager, Ref) else None
+    found = way_out(m, obj) if isinstance(obj, InstanceObj) else None
+    if isinstance(manager, Managed | Decorator):
+        found = manager
+    return found is not None and reach.touches(m.state, found)
+
+
+def leave_context(
+    m: Machine, frame: Frame, manager: Value, raised: Raised | None, node: ast.AST
+) -> bool:
+    """True if the manager swallows the exception."""
+    what: list[Value] = []
+    if isinstance(manager, Decorator) and manager.name in CLOSING:
+        thing = dict(manager.parts).get("thing", NONE)
+        method = attributes.get(m, frame, thing, CLOSING[manager.name], node)
+    else:
+        obj = m.obj(manager) if isinstance(manager, Ref) else None
+        found = way_out(m, obj) if isinstance(obj, InstanceObj) else None
+        if found is None:
+            return False
+        method = calls.bind(m, found, manager)
+        what = [NONE, NONE, NONE]
+        if raised is not None:
+            what = [classes.class_of(m, raised.value), raised.value, Opaque("traceback")]
+    value = calls.call(m, frame, method, what, {}, node)
+    if isinstance(value, Coroutine):
+        value = invoking.run_coroutine(m, frame, value, node)
+    return bool(what) and raised is not None and expressions.is_true(m, frame, value, node)

@@ -26,6 +26,7 @@ from gitsync.check.python.values import (
     Names,
     Opaque,
     Ref,
+    TupleValue,
     Unknown,
     Value,
 )
@@ -159,18 +160,15 @@ def _getattr(
     if isinstance(name, Const) and isinstance(name.value, str):
         if len(args) == 2:
             return m.concrete(attributes.get(m, frame, owner, name.value, node))
-        guards = m.guards
-        m.guards = 0
         try:
-            return m.concrete(attributes.get(m, frame, owner, name.value, node))
+            with m.guarded(0, m.guards + m.import_guards):
+                return m.concrete(attributes.get(m, frame, owner, name.value, node))
         except Raised as raised:
             if raised.refused is None and classes.exception_matches(
                 m, raised.value, Ext("builtins.AttributeError", "c")
             ):
                 return args[2]
             raise
-        finally:
-            m.guards = guards
     if isinstance(owner, Ref | Unknown | Names) or reach.touches(m.state, owner):
         if isinstance(owner, Ref):
             obj = m.obj(owner)
@@ -239,21 +237,38 @@ def _hasattr(
             held = m.read(cast(Ref, args[0]).oid, args[1].value)
             if held is not None and not isinstance(held, Unknown):
                 return TRUE
-        guards = m.guards
-        m.guards = 0
         try:
-            found = attributes.get(m, frame, args[0], args[1].value, node)
-        except Raised:
+            with m.guarded(0, m.guards + m.import_guards):
+                found = attributes.get(m, frame, args[0], args[1].value, node)
+        except Raised as raised:
+            missing = Ext("builtins.AttributeError", "c")
+            if raised.implicit or classes.exception_matches(m, raised.value, missing) is False:
+                raise
             return FALSE
-        finally:
-            m.guards = guards
         if isinstance(args[0], Ext) and isinstance(found, Ext) and found.kind == "v":
             return Opaque("bool()")
         return Opaque("bool()") if isinstance(found, Opaque | Unknown | Method) else TRUE
     return Opaque("bool()")
 
 
+def _current_exception(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """`sys.exception()`; harmless where none is being handled as far as is known."""
+    return m.handling[-1] if m.handling else Opaque("exception")
+
+
+def _exc_info(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    value = _current_exception(m, frame, args, keywords, node)
+    kind = classes.class_of(m, value) if isinstance(value, Ref) else Opaque("type()")
+    return TupleValue((kind, value, Opaque("traceback")))
+
+
 FRAME_CALLS: dict[str, Rule] = {
+    "sys.exception": _current_exception,
+    "sys.exc_info": _exc_info,
     "builtins.globals": _globals,
     "builtins.locals": _locals,
     "builtins.vars": _vars,

@@ -78,18 +78,6 @@ def _next_value(m: Machine, ref: Ref, cls: ClassObj, name: str, before: list[Val
     return Const(max((n for n in numbers if n is not None), default=0) + 1)
 
 
-def plain_value(m: Machine, value: Value) -> Value:
-    """What a member equals and hashes like: its value, for `StrEnum`, `IntEnum` and the like."""
-    obj = m.obj(value) if isinstance(value, Ref) else None
-    if isinstance(obj, InstanceObj) and isinstance(obj.cls, Ref):
-        cls = m.obj(obj.cls)
-        if isinstance(cls, ClassObj) and classes.is_enum(cls) and set(cls.mro) & set(_MIXED):
-            inner = obj.values.get("_value_")
-            overridden = any(classes.class_attribute(m, obj.cls, n) for n in ("__eq__", "__hash__"))
-            return inner if isinstance(inner, Const) and not overridden else value
-    return value
-
-
 def by_value(
     m: Machine, frame: Frame, ref: Ref, cls: ClassObj, args: list[Value], node: ast.AST
 ) -> Value:

@@ -18,8 +18,10 @@ from gitsync.check.python import (
     generators,
     instances,
     invoking,
+    keys,
     operators,
     protocols,
+    sets,
     subscripts,
 )
 from gitsync.check.python.heap import (
@@ -156,8 +158,8 @@ def _list(m: Machine, frame: Frame, node: ast.List) -> Value:
 def _set(m: Machine, frame: Frame, node: ast.Set) -> Value:
     items, rest = _elements(m, frame, node.elts)
     for item in items:
-        containers.require_hashable(m, frame, item, node)
-    return containers.new_set(m, items, rest)
+        keys.require_hashable(m, frame, item, node)
+    return sets.new_set(m, items, rest)
 
 
 def _dict(m: Machine, frame: Frame, node: ast.Dict) -> Value:

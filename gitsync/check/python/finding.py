@@ -7,7 +7,7 @@ from typing import cast
 
 from gitsync.check.python import comparing
 from gitsync.check.python.attributes import SPECIAL
-from gitsync.check.python.facts import DISTRIBUTIONS, facts
+from gitsync.check.python.facts import DISTRIBUTIONS, EXTRA_OF_PREFIX, facts
 from gitsync.check.python.files import Files
 from gitsync.check.python.heap import InstanceObj, ListObj, ModuleObj
 from gitsync.check.python.machine import Machine
@@ -34,12 +34,19 @@ class Finder:
     """Answers what a name would load, for one entrypoint; loads nothing."""
 
     def __init__(
-        self, machine: Machine, files: Files, folder: str, installed: frozenset[str]
+        self,
+        machine: Machine,
+        files: Files,
+        folder: str,
+        *,
+        installed: frozenset[str],
+        extras: frozenset[str],
     ) -> None:
         self.m = machine
         self.files = files
         self.folder = folder
         self.installed = installed
+        self.missing_extras = {p: e for p, e in EXTRA_OF_PREFIX if e not in extras}
         self.private = PRIVATE
         self.chain = 0
         self.facts = facts()
@@ -216,22 +223,28 @@ class Finder:
         self, frame: Frame, state: State, name: str, node: ast.AST
     ) -> list[tuple[State, Value | Raised]]:
         """A package that nobody here can read: there, or (inside a `try`) perhaps not."""
-        m = self.m
         top = name.partition(".")[0]
-        brought = top in self.facts.loaded or top in self.facts.dependencies
-        value = Opaque(name, third=not (top in _SDK_OWN or (brought and top in _SDK_OWN)))
-        if not m.guards:
+        value = Opaque(name, third=top not in _SDK_OWN)
+        if name in self.facts.loaded:  # by the SDK itself
             return [(state, value)]
+        return [(state, value), *self._without(frame, state, top, node)]
+
+    def _without(self, frame: Frame, state: State, package: str, node: ast.AST) -> list[Found]:
+        """The world without a package, if a `try` around the import may catch that it is missing.
+
+        Elsewhere a missing package ends the import, which is no matter of the code.
+        """
+        m = self.m
+        if not (m.guards or m.import_guards):
+            return []
         place = m.place(frame, node)
         other = state.fork()
-        state.path = (*state.path, (place, 0, f"whether {top} is installed"))
-        other.path = (*other.path, (place, 1, f"whether {top} is installed"))
+        state.path = (*state.path, (place, 0, f"whether {package} is installed"))
+        other.path = (*other.path, (place, 1, f"whether {package} is installed"))
         m.state = other
         missing = m.new(InstanceObj(Ext("builtins.ModuleNotFoundError", "c")))
-        return [
-            (state, value),
-            (other, Raised(missing, place, f"{top} may not be installed", implicit=True)),
-        ]
+        reason = f"{package} may not be installed"
+        return [(other, Raised(missing, place, reason, implicit=True))]
 
 
 _SDK_OWN = frozenset(

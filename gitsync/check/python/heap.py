@@ -239,7 +239,7 @@ class ListObj:
 class DictObj:
     """A dict of known constant-like keys; `rest` stands for unknown entries."""
 
-    __slots__ = ("epoch", "factory", "items", "rest")
+    __slots__ = ("epoch", "factory", "is_dressed", "items", "rest")
     epoch: object
 
     def __init__(
@@ -251,8 +251,11 @@ class DictObj:
         self.items = items
         self.rest = rest
         self.factory = factory
+        self.is_dressed = False  # some key is not what equal keys look like
         self.epoch = None
 
     def copy(self) -> DictObj:
         """A shallow copy that another state may change."""
-        return DictObj(dict(self.items), self.rest, self.factory)
+        new = DictObj(dict(self.items), self.rest, self.factory)
+        new.is_dressed = self.is_dressed
+        return new

@@ -144,8 +144,8 @@ def new_instance(
         own_init = _constructor_part(m, ref, "__init__")
         if own_init is None and Ext("typing.Protocol") in cls.bases:
             raise m.error(frame, node, "TypeError", f"the protocol {cls.name} is instantiated")
-        made = m.new(InstanceObj(ref, tuple(args)))
-        backed.equip(m, frame, made, ref, args if new is None else (), node)
+        made = m.new(InstanceObj(ref, tuple(args) if rest is None else None))
+        backed.equip(m, frame, made, ref, args if new is None and rest is None else (), node)
     init = _constructor_part(m, ref, "__init__")
     if isinstance(init, DataclassInit):
         from gitsync.check.python import dataclassing

@@ -15,8 +15,10 @@ from gitsync.check.python import (
     definitions,
     expressions,
     generators,
+    keys,
     operators,
     protocols,
+    sets,
     subscripts,
 )
 from gitsync.check.python.heap import DictObj, InstanceObj, ListObj
@@ -46,8 +48,8 @@ def _sequence(kind: str) -> Rule:
             return TupleValue(tuple(items))
         if kind in ("set", "frozenset"):
             for item in items:
-                containers.require_hashable(m, frame, item, node)
-            return containers.new_set(m, items, rest, kind)
+                keys.require_hashable(m, frame, item, node)
+            return sets.new_set(m, items, rest, kind)
         return m.list_of(items, kind, rest)
 
     return build

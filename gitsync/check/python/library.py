@@ -6,14 +6,15 @@ import ast
 import builtins
 import functools
 import inspect
+from typing import cast
 
 from gitsync.check.python import (
     backed,
     backends,
     builtin_functions,
     callables,
-    calls,
     dynamic,
+    exceptions,
     import_tools,
     iterables,
     iterator_tools,
@@ -160,7 +161,7 @@ def notice(
     if path == CREATE_SERVER:
         m.seen.server_created = True
     elif path.startswith("osmosis_ai."):
-        calls.record_backend(m, frame, path, keywords, unknown, node)
+        backends.record(m, frame, path, keywords, unknown, node)
     elif path in ("uvicorn.run", "uvicorn.main.run") or path in (
         "uvicorn.Server().run",
         "uvicorn.Server().serve",
@@ -254,11 +255,15 @@ def call_external(
         and m.facts.class_facts(path).lineage
         and "builtins.BaseException" in m.facts.class_facts(path).lineage
     ):
-        return m.new(InstanceObj(function, tuple(args)))
+        return m.new(InstanceObj(function, tuple(args) if unknown is None else None))
     if function.kind == "c" and m.facts.class_facts(path).abstract:
         raise m.error(frame, node, "TypeError", f"the abstract class {path} is instantiated")
     if path == "builtins.BaseException":
-        return m.new(InstanceObj(function, tuple(args)))
+        return m.new(InstanceObj(function, tuple(args) if unknown is None else None))
+    is_init = path.endswith(".__init__") and args and isinstance(args[0], Ref)
+    others = args[1:] if unknown is None else None
+    if is_init and exceptions.set_arguments(m, cast(Ref, args[0]), others):
+        return NONE
     if path.startswith(("sys.meta_path", "sys.path_hooks")):
         m.doubt(m.unknown(frame, node, "the import system is changed"))
     if path in ("threading.Thread", "threading.Timer") and any(

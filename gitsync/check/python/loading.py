@@ -135,7 +135,6 @@ class Loader(Finder):
             m.state = state
             m.store(ref.oid, "__doc__", Const(docstring))
         self.chain += 1
-        guards, m.guards = m.guards, 0
         try:
             if self.chain > SAFE_CHAIN:
                 m.state = state
@@ -146,10 +145,10 @@ class Loader(Finder):
                     return [Outcome(state, Kind.RAISE, raised=raised)]
                 if m.overflow is None:
                     m.overflow = place
-            outcomes = statements.block(m, frame, state, tree.body)
+            with m.guarded(0, m.guards + m.import_guards):
+                outcomes = statements.block(m, frame, state, tree.body)
         finally:
             self.chain -= 1
-            m.guards = guards
         m.at = at
         for outcome in outcomes:
             module = outcome.state.change(ref.oid)
@@ -289,6 +288,7 @@ class Loader(Finder):
         m = self.m
         m.state = state
         top = name.partition(".")[0]
+        out: list[tuple[State, Value | Raised]] = []
         if top in self.facts.stdlib or top == "osmosis_ai":
             known = self.facts.modules.get(name)
             exists = known is not None or name in self.facts.compiled or name.startswith("_")
@@ -310,13 +310,16 @@ class Loader(Finder):
                 if optional:
                     return [(state, None)]  # type: ignore[list-item]
                 return [(state, self._not_found(frame, name, node))]
+            extra = self.missing_extras.get(name)
+            if extra is not None and name not in state.loaded:
+                out = self._without(frame, state, extra, node)
             if known is not None:
                 brought = known.get("loads", ())
                 doubt = self._shadowed(state, brought, name)
                 state.loaded |= {name, *brought}
                 if doubt is not None:
-                    return [(state, Unknown(m.place(frame, node), doubt))]
-            return [(state, Ext(name, "m"))]
+                    return [(state, Unknown(m.place(frame, node), doubt)), *out]
+            return [(state, Ext(name, "m")), *out]
         loads = self.facts.dependencies.get(top)
         if loads:
             state.loaded |= set(loads)

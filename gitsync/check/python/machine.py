@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from gitsync.check.python.heap import InstanceObj, Namespace, Scope
 from gitsync.check.python.state import union
-from gitsync.check.python.values import UNBOUND, Const, Ext, Opaque, Place, Union, Value
+from gitsync.check.python.values import UNBOUND, Const, Ext, Opaque, Place, Ref, Union, Value
 
 if TYPE_CHECKING:
     pass
@@ -144,9 +145,57 @@ class Machine(Worlds):
         target.values.pop(name, None)
 
     def error(self, frame: Frame, node: ast.AST, kind: str, reason: str) -> Raised:
-        """A built-in exception that is certainly raised here."""
-        value = self.new(InstanceObj(Ext(f"builtins.{kind}", "c")))
+        """An exception that is certainly raised here: a built-in one, or one with a dotted path."""
+        path = kind if "." in kind else f"builtins.{kind}"
+        value = self.new(InstanceObj(Ext(path, "c")))
         return Raised(value, self.at_or(frame, node), reason)
+
+    @contextmanager
+    def guarded(self, guards: int, import_guards: int) -> Iterator[None]:
+        """Run with so many `try` around: in this module, and around the imports that led here.
+
+        A library call is thought to fail only under the first; a package to be missing under both.
+        """
+        before = self.guards, self.import_guards
+        self.guards, self.import_guards = guards, import_guards
+        try:
+            yield
+        finally:
+            self.guards, self.import_guards = before
+
+    @contextmanager
+    def handles(self, raised: Raised | None) -> Iterator[None]:
+        """Run what Python runs while an exception is being handled."""
+        before = self.handling
+        if raised is not None:
+            self.handling = [*before, raised.value]
+        try:
+            yield
+        finally:
+            self.handling = before
+
+    def is_caught(self, raised: Raised) -> bool:
+        """True if something further out may catch an exception that may happen."""
+        return bool(self.guards or (self.import_guards and isinstance(raised.value, Ref)))
+
+    def may_raise(self, node_place: Place, kind: str = "") -> None:
+        """Something here may fail, with `kind` if that is known: in a `try` both ways are run."""
+        if not (self.guards or (kind and self.import_guards)):
+            return
+        trail = self.trail
+        if trail is None:
+            return
+        size = len(self.state.journal)
+        if trail.raise_seen == size:
+            return
+        if kind:
+            if self.choose(2, node_place, "an exception") == 1:
+                value = self.new(InstanceObj(Ext(f"builtins.{kind}", "c")))
+                raise Raised(value, node_place, f"{kind} may be raised", implicit=True)
+            return
+        trail.raise_seen = size
+        if self.choose(2, node_place, "an exception") == 1:
+            raise Raised(Opaque("exception"), node_place, "a library call may fail", implicit=True)
 
     def at_or(self, frame: Frame, node: ast.AST) -> Place:
         """The statement being executed, else the node itself."""

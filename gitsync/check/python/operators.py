@@ -13,10 +13,11 @@ from gitsync.check.python import (
     classes,
     comparing,
     containers,
-    enums,
     expressions,
+    keys,
     protocols,
     reach,
+    sets,
 )
 from gitsync.check.python.heap import ClassObj, InstanceObj
 from gitsync.check.python.machine import Machine
@@ -176,12 +177,17 @@ def compare(
         same = comparing.identical(m, left, right)
         return same if same is None or isinstance(op, ast.Is) else not same
     if isinstance(op, ast.Eq | ast.NotEq):
-        name = "__eq__" if isinstance(op, ast.Eq) else "__ne__"
-        found = operator_method(m, frame, name, left, [right], node)
-        if found is not None:
-            return expressions.known_truth(m, frame, found, node)
+        wanted = isinstance(op, ast.Eq)
+        for owner, other in ((left, right), (right, left)):
+            found = None if wanted else operator_method(m, frame, "__ne__", owner, [other], node)
+            if found is not None:
+                return expressions.known_truth(m, frame, found, node)
+            found = operator_method(m, frame, "__eq__", owner, [other], node)
+            if found is not None:
+                same = expressions.known_truth(m, frame, found, node)
+                return same if same is None or wanted else not same
         same = containers.equal(m, left, right)
-        return same if same is None or isinstance(op, ast.Eq) else not same
+        return same if same is None or wanted else not same
     if isinstance(op, ast.In | ast.NotIn):
         found = operator_method(m, frame, "__contains__", right, [left], node)
         if found is not None:
@@ -191,6 +197,9 @@ def compare(
         else:
             inside = containers.contains(m, right, left)
         return inside if inside is None or isinstance(op, ast.In) else not inside
+    below = sets.ordered(m, op, left, right)
+    if below is not None:
+        return below
     version = comparing.compare_version(m, op, left, right)
     if version is not None:
         return version
@@ -198,7 +207,7 @@ def compare(
         found = operator_method(m, frame, _ORDER[type(op)][method], owner, [other], node)
         if found is not None:
             return expressions.known_truth(m, frame, found, node)
-    a, b = plain(enums.plain_value(m, left)), plain(enums.plain_value(m, right))
+    a, b = plain(keys.plain_value(m, left)), plain(keys.plain_value(m, right))
     if a is not None and b is not None:
         rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
             ast.Lt: operator.lt,

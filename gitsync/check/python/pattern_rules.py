@@ -21,6 +21,8 @@ def pattern_mistakes(pattern: ast.pattern) -> list[Found]:
         elif isinstance(node, ast.MatchSequence):
             if sum(isinstance(p, ast.MatchStar) for p in node.patterns) > 1:
                 found.append((node, "multiple starred names in sequence pattern"))
+        elif isinstance(node, ast.MatchValue) and isinstance(node.value, ast.JoinedStr):
+            found.append((node, "patterns may only match literals and attribute lookups"))
         elif isinstance(node, ast.MatchMapping):
             keys = [(type(k.value), k.value) for k in node.keys if isinstance(k, ast.Constant)]
             if len(set(keys)) < len(keys):
@@ -32,6 +34,8 @@ def pattern_mistakes(pattern: ast.pattern) -> list[Found]:
                     found.append((node.kwd_patterns[at], reason))
     seen: set[str] = set()
     for node, name in _captures(pattern):
+        if name == "__debug__":
+            found.append((node, "cannot assign to __debug__"))
         if name in seen:
             found.append((node, f"multiple assignments to name '{name}' in pattern"))
         seen.add(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import ItemsView, KeysView
 
 from gitsync.check.python import calls, classes
 from gitsync.check.python.heap import (
@@ -17,10 +18,14 @@ from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import NONE, Const, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
-# A view of a dict is kept as a list, and knows these operators as a set does.
-_OF_VIEWS = frozenset(("__sub__", "__and__", "__or__", "__xor__"))
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
-_KINDS: dict[str, type] = {"list": list, "set": set, "frozenset": frozenset}
+_KINDS: dict[str, type] = {
+    "list": list,
+    "set": set,
+    "frozenset": frozenset,
+    "keys": KeysView,
+    "items": ItemsView,
+}
 
 
 def whole_class(m: Machine, value: Value) -> ClassObj | None:
@@ -56,8 +61,6 @@ def lacks(m: Machine, value: Value, *names: str) -> bool:
     """True if the value certainly has none of these special methods."""
     kind = _type_of(m, value)
     if kind is not None:
-        if kind is list and _OF_VIEWS.intersection(n.replace("__r", "__") for n in names):
-            return False
         return not any(hasattr(kind, n) for n in names)
     if whole_class(m, value) is None:
         return False
@@ -74,6 +77,8 @@ def cannot_operate(m: Machine, name: str, left: Value, right: Value) -> bool:
         return True
     # A built-in type does not know the repository's classes, but any object can be formatted.
     mine, theirs = _type_of(m, left), _type_of(m, right)
+    if mine is not None and theirs is not None and {mine, theirs} & {set, frozenset}:
+        return not {mine, theirs} <= {set, frozenset, KeysView, ItemsView}
     if mine is None and theirs is not None:
         return sides[0] and whole_class(m, left) is not None and lacks(m, left, "__index__")
     if theirs is None and mine is not None and not (name == "mod" and mine in (str, bytes)):
@@ -96,7 +101,14 @@ _ORDERED: dict[type, str] = {
     str: "str",
     bytes: "bytes",
 }
-_ORDERED_TOO: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "set"}
+_ORDERED_TOO: dict[type, str] = {
+    list: "list",
+    tuple: "tuple",
+    set: "set",
+    frozenset: "set",
+    KeysView: "set",
+    ItemsView: "set",
+}
 
 
 def cannot_order(m: Machine, left: Value, right: Value) -> bool:
@@ -104,9 +116,7 @@ def cannot_order(m: Machine, left: Value, right: Value) -> bool:
     kinds = [_order_kind(m, v) for v in (left, right)]
     if None in kinds:
         return False
-    if kinds[0] != kinds[1]:
-        return {"list", "set"} != set(kinds)
-    return kinds[0] == "none"
+    return kinds[0] != kinds[1] or kinds[0] == "none"
 
 
 def _order_kind(m: Machine, value: Value) -> str | None:

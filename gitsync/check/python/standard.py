@@ -109,8 +109,8 @@ def apply_decorator(
         given = dict(decorator.parts)
         wrapped = given.get("wrapped", NONE)
         return wrapping.copy_attributes(m, value, wrapped, given)
-    if name == "suppress":
-        raise m.error(frame, node, "TypeError", "contextlib.suppress() is no decorator")
+    if name in ("suppress", "closing", "aclosing"):
+        raise m.error(frame, node, "TypeError", f"contextlib.{name}() is no decorator")
     if name == "accessor":
         return wrapping.with_accessor(decorator, value)
     if name == "cache":
@@ -257,6 +257,8 @@ RULES: dict[str, Rule] = {
     "contextlib.asynccontextmanager": wrapping.wrapper("contextmanager"),
     "contextlib.nullcontext": _nullcontext,
     "contextlib.suppress": _decorator("suppress", first="kind"),
+    "contextlib.closing": _decorator("closing", first="thing"),
+    "contextlib.aclosing": _decorator("aclosing", first="thing"),
     "dataclasses.dataclass": _decorator("dataclass"),
     "dataclasses.field": dataclassing.field,
     "dataclasses.replace": dataclassing.replace,

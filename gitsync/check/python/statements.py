@@ -12,6 +12,7 @@ from gitsync.check.python import (
     classes,
     contexts,
     definitions,
+    exceptions,
     expressions,
     loops,
     making,
@@ -160,6 +161,9 @@ def _raise(m: Machine, frame: Frame, node: ast.Raise) -> None:
             cause = m.concrete(calls.call(m, frame, cause, [], {}, node))
         if isinstance(value, Ref) and isinstance(m.obj(value), InstanceObj):
             m.store(value.oid, "__cause__", cause)
+    context = m.handling[-1] if m.handling else value
+    if isinstance(value, Ref) and isinstance(m.obj(value), InstanceObj) and context != value:
+        m.store(value.oid, "__context__", context)
     raise Raised(value, place, "the module raises an exception here", implicit=implicit)
 
 
@@ -228,7 +232,9 @@ def _try(m: Machine, frame: Frame, state: State, node: ast.Try | ast.TryStar) ->
         return out
     final: list[Outcome] = []
     for outcome in out:
-        for after in block(m, frame, outcome.state, node.finalbody):
+        with m.handles(outcome.raised):
+            results = block(m, frame, outcome.state, node.finalbody)
+        for after in results:
             if after.kind is Kind.NORMAL:
                 final.append(replace(outcome, state=after.state))
             else:
@@ -240,6 +246,12 @@ def _handle(
     m: Machine, frame: Frame, outcome: Outcome, node: ast.Try | ast.TryStar
 ) -> list[Outcome]:
     raised = cast(Raised, outcome.raised)
+    if isinstance(node, ast.TryStar):
+
+        def run(world: State, handler: ast.ExceptHandler, part: Raised) -> list[Outcome]:
+            return _run_handler(m, frame, world, handler, part)
+
+        return exceptions.handle_group(m, frame, outcome, raised, node.handlers, run)
     out: list[Outcome] = []
     live: list[State] = [outcome.state]
     for handler in node.handlers:
@@ -255,8 +267,6 @@ def _handle(
                     raise m.error(
                         frame, handler, "TypeError", "only exception classes can be caught"
                     )
-                if isinstance(node, ast.TryStar) and classes.is_group(m, raised.value):
-                    return None  # its parts are matched one by one
                 return classes.exception_matches(m, raised.value, kind)
 
             for after, match in m.branches(world, test):
@@ -276,7 +286,7 @@ def _handle(
         live = missed
         if not live:
             break
-    if raised.implicit and not m.guards:
+    if raised.implicit and not m.is_caught(raised):
         return out  # nobody catches it: as if there were no `try`
     out += [Outcome(world, Kind.RAISE, raised=raised) for world in live]
     return out
@@ -291,7 +301,9 @@ def _run_handler(
     if handler.name is not None:
         m.bind(frame, handler.name, raised.value)
     out: list[Outcome] = []
-    for result in block(m, inner, state, handler.body):
+    with m.handles(raised):
+        results = block(m, inner, state, handler.body)
+    for result in results:
         if handler.name is not None:
             m.state = result.state
             space = result.state.change(m.owner_of(frame, handler.name))

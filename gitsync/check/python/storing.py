@@ -131,7 +131,7 @@ def _guard_frozen(m: Machine, frame: Frame, cls: Value, name: str, node: ast.AST
             continue
         if part == cls or name in [f.name for f in obj.fields or ()]:
             reason = f"the dataclass {obj.name} is frozen"
-            raise m.error(frame, node, "AttributeError", reason)
+            raise m.error(frame, node, "dataclasses.FrozenInstanceError", reason)
 
 
 def _guard_slots(m: Machine, frame: Frame, cls: Value, name: str, node: ast.AST) -> None:

@@ -14,9 +14,11 @@ from gitsync.check.python import (
     containers,
     expressions,
     generics,
+    keys,
     named_tuples,
     protocols,
     reach,
+    sets,
 )
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
@@ -60,10 +62,12 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
             generics.check_listed(m, frame, owner, key, node)
             _check_parameters(m, frame, owner, key, node)
             return Alias(owner, (key,))
-        m.may_raise(m.place(frame, node))
+        m.may_raise(m.place(frame, node), "KeyError" if owner.path == "os.environ" else "")
         return Opaque(owner.path + "[]")
     if isinstance(owner, Ref):
         obj = m.obj(owner)
+        if sets.is_set(obj):
+            raise m.error(frame, node, "TypeError", "this value has no items")
         if isinstance(obj, ListObj):
             return _of_sequence(m, frame, obj.items, obj.rest, key, node)
         if isinstance(obj, DictObj):
@@ -213,9 +217,10 @@ def _of_names(m: Machine, frame: Frame, owner: Names, key: Value, node: ast.AST)
 def _of_dict(
     m: Machine, frame: Frame, owner: Ref, obj: DictObj, key: Value, node: ast.AST
 ) -> Value:
-    key = containers.as_key(m, frame, key, node)
-    if containers.hashable(m, key):
-        found = obj.items.get(containers.same_key(obj.items, key))
+    keys.require_hashable(m, frame, key, node)
+    held = keys.find(m, obj, key)
+    if held is not None:
+        found = obj.items.get(held)
         if found is not None:
             if obj.rest is not None:
                 return _pick(m, frame, [m.concrete(found), obj.rest], node)
@@ -225,7 +230,7 @@ def _of_dict(
         if obj.factory is not None:
             value = calls.call(m, frame, obj.factory, [], {}, node)
             changed = cast(DictObj, m.state.change(owner.oid))
-            changed.items[key] = value
+            keys.put(m, changed, key, value)
             return value
         shown = repr(key.value)[:60] if isinstance(key, Const) else "this key"
         raise m.error(frame, node, "KeyError", f"the dictionary has no {shown}")
@@ -382,10 +387,11 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
     obj = m.obj(owner)
     if isinstance(obj, DictObj):
         changed = cast(DictObj, m.state.change(owner.oid))
-        key = containers.same_key(changed.items, containers.as_key(m, frame, key, node))
-        if containers.hashable(m, key):
-            if key in changed.items:
-                del changed.items[key]
+        keys.require_hashable(m, frame, key, node)
+        held = keys.find(m, changed, key)
+        if held is not None:
+            if held in changed.items:
+                del changed.items[held]
             elif changed.rest is None:
                 raise m.error(frame, node, "KeyError", "the dictionary has no such key")
         else:

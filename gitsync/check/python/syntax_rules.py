@@ -9,7 +9,7 @@ import __future__
 
 import ast
 
-from gitsync.check.python import pattern_rules
+from gitsync.check.python import annotation_rules, pattern_rules
 from gitsync.check.python.nesting import OPENING, Scope, children, function_kind
 from gitsync.check.python.scopes import owned
 
@@ -17,6 +17,9 @@ Mistake = tuple[int, int, str]
 
 _FEATURES = frozenset(__future__.all_feature_names)
 _BLOCK_LIMIT = 20
+_DEBUG = "__debug__"
+_NO_DEBUG = "cannot assign to __debug__"
+_STARRED = "starred assignment target must be in a list or tuple"
 
 
 def first_mistake(tree: ast.Module, minor: int) -> Mistake | None:
@@ -80,6 +83,12 @@ def _check(node: ast.AST, scope: Scope, found: list[Mistake], minor: int) -> Non
     rule = _RULES.get(type(node))
     if rule is not None:
         rule(node, scope, found)
+        if rule in _ANNOTATING:
+            in_class = scope.kind == "class"
+            for part, reason in annotation_rules.annotation_mistakes(
+                node, in_class=in_class, minor=minor
+            ):
+                _add(found, part, reason)
     elif minor < 13 and getattr(node, "default_value", None) is not None:
         _add(found, node, "type parameter defaults need Python 3.13")
 
@@ -118,12 +127,20 @@ def _await(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
 
 
 def _async_block(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
+    _targets(node, scope, found)
     if scope.kind != "async":
         word = "async for" if isinstance(node, ast.AsyncFor) else "async with"
         _add(found, node, f"'{word}' outside async function")
 
 
+def _generators(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
+    for part in getattr(node, "generators", []):
+        if isinstance(part.target, ast.Starred):
+            _add(found, part.target, _STARRED)
+
+
 def _async_comprehension(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
+    _generators(node, scope, found)
     generators = getattr(node, "generators", [])
     if any(g.is_async for g in generators) and function_kind(scope) != "async":
         _add(found, node, "asynchronous comprehension outside of an asynchronous function")
@@ -132,9 +149,16 @@ def _async_comprehension(node: ast.AST, scope: Scope, found: list[Mistake]) -> N
 def _import_from(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if not isinstance(node, ast.ImportFrom):
         return
+    _import(node, scope, found)
     for alias in node.names:
         if alias.name == "*" and scope.kind != "module":
             _add(found, alias, "import * only allowed at module level")
+
+
+def _import(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
+    for alias in getattr(node, "names", ()):
+        if (alias.asname or alias.name.partition(".")[0]) == _DEBUG:
+            _add(found, node, _NO_DEBUG)
 
 
 def _function(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
@@ -148,9 +172,10 @@ def _function(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
         name = parameter.arg
         if name in seen:
             _add(found, parameter, f"duplicate argument '{name}' in function definition")
-        if name == "__debug__":
-            _add(found, node, "cannot assign to __debug__")
+        if name == _DEBUG:
+            _add(found, parameter, _NO_DEBUG)
         seen.add(name)
+    _named(node, scope, found)
     _type_parameters(node, scope, found)
 
 
@@ -168,7 +193,10 @@ def _keywords(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     for keyword in getattr(node, "keywords", ()):
         if keyword.arg is not None and keyword.arg in seen:
             _add(found, keyword, f"keyword argument repeated: {keyword.arg}")
+        if keyword.arg == _DEBUG:
+            _add(found, node, _NO_DEBUG)
         seen.add(keyword.arg or "")
+    _named(node, scope, found)
     _type_parameters(node, scope, found)
 
 
@@ -245,8 +273,16 @@ def _async_generator_return(node: ast.AsyncFunctionDef, found: list[Mistake]) ->
 
 
 def _name(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
-    if isinstance(node, ast.Name) and node.id == "__debug__" and not isinstance(node.ctx, ast.Load):
-        _add(found, node, "cannot assign to __debug__")
+    is_load = isinstance(getattr(node, "ctx", None), ast.Load)
+    name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+    if name == _DEBUG and not is_load:
+        _add(found, node, _NO_DEBUG)
+
+
+def _named(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
+    """A statement or an `except` clause that binds its own name."""
+    if getattr(node, "name", None) == _DEBUG:
+        _add(found, node, _NO_DEBUG)
 
 
 def _try(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
@@ -256,11 +292,20 @@ def _try(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
             _add(found, handler, "default 'except:' must be last")
 
 
+def _is_in_iterable(scope: Scope | None) -> bool:
+    """True inside what a comprehension iterates over, a lambda in there included."""
+    while scope is not None:
+        if scope.is_iterable:
+            return True
+        scope = scope.parent
+    return False
+
+
 def _walrus(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     if not isinstance(node, ast.NamedExpr) or not isinstance(node.target, ast.Name):
         return
     name = node.target.id
-    if scope.is_iterable:
+    if _is_in_iterable(scope):
         reason = "assignment expression cannot be used in a comprehension iterable expression"
         _add(found, node, reason)
         return
@@ -283,11 +328,13 @@ def _targets(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
     elif isinstance(node, ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Starred):
-                _add(found, target, "starred assignment target must be in a list or tuple")
+                _add(found, target, _STARRED)
         if isinstance(node.value, ast.Starred):
             _add(found, node.value, "can't use starred expression here")
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Starred):
+    elif isinstance(node, ast.Expr | ast.FormattedValue) and isinstance(node.value, ast.Starred):
         _add(found, node.value, "can't use starred expression here")
+    elif isinstance(node, ast.For | ast.AsyncFor) and isinstance(node.target, ast.Starred):
+        _add(found, node.target, _STARRED)
 
 
 def _match(node: ast.AST, scope: Scope, found: list[Mistake]) -> None:
@@ -333,6 +380,12 @@ _RULES = {
     ast.AsyncFunctionDef: _function,
     ast.Lambda: _function,
     ast.Name: _name,
+    ast.Attribute: _name,
+    ast.Import: _import,
+    ast.ExceptHandler: _named,
+    ast.For: _targets,
+    ast.GeneratorExp: _generators,
+    ast.FormattedValue: _targets,
     ast.NamedExpr: _walrus,
     ast.Try: _try,
     ast.TryStar: _try,
@@ -346,6 +399,7 @@ _RULES = {
     ast.TypeAlias: _type_parameters,
     ast.Nonlocal: _nonlocal,
 }
+_ANNOTATING = (_function, _keywords, _type_parameters)
 _INTERESTING = frozenset(
     {*_RULES, *_SCOPED, ast.Global, ast.Nonlocal, ast.TypeVar, ast.ParamSpec, ast.TypeVarTuple}
 )

@@ -14,11 +14,12 @@ from gitsync.check.python import attributes, calls, classes, instances, invoking
 from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.scopes import owned
+from gitsync.check.python.seen import Seen
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.state import State
 from gitsync.check.python.values import Const, Coroutine, Ext, Opaque, Place, Ref, Value
 from gitsync.check.python.wiring import speculate
-from gitsync.check.python.worlds import Frame, Raised, Seen
+from gitsync.check.python.worlds import Frame, Raised
 
 # Raised for what `main()` may still fill in before anybody makes an instance.
 _LATER = (Ext("builtins.KeyError", "c"), Ext("builtins.IndexError", "c"))

@@ -19,11 +19,12 @@ from gitsync.check.python.imports import Importer
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.project import Project
 from gitsync.check.python.roles import Agreed, World
+from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.state import State
 from gitsync.check.python.values import NONE, Const, Opaque, Place, Ref, Value
 from gitsync.check.python.wiring import WORDS, Wiring
-from gitsync.check.python.worlds import BackendCall, Raised
+from gitsync.check.python.worlds import Raised
 from gitsync.model import Severity
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from gitsync.check.python.heap import (
 )
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.roles import World
+from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.state import State
 from gitsync.check.python.values import (
@@ -50,7 +51,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import BackendCall, Frame, Kind, OutOfBudget, Raised
+from gitsync.check.python.worlds import Frame, Kind, OutOfBudget, Raised
 
 STEPS = 8_000
 MAX_WORLDS = 3
@@ -73,18 +74,18 @@ class Wiring:
 
 def speculate(m: Machine, action: Callable[[], object]) -> None:
     """Run an action with a small budget; whatever it raises is of no interest."""
-    steps, limit, was, guards = m.steps, m.step_limit, m.speculative, m.guards
+    steps, limit, was = m.steps, m.step_limit, m.speculative
     overflow, origin, trail = m.overflow, m.origin, m.trail
     m.step_limit = m.steps + STEPS
     m.speculative = True
     m.origin = "later"
-    m.guards = 0
     try:
-        action()
+        with m.guarded(0, 0):
+            action()
     except (Raised, OutOfBudget):
         pass
     finally:
-        m.step_limit, m.speculative, m.guards = limit, was, guards
+        m.step_limit, m.speculative = limit, was
         m.overflow, m.origin, m.trail = overflow, origin, trail
         m.steps = max(steps, m.steps)
         m.calling.clear()

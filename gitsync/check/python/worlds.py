@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, cast
 
 from gitsync.check.python.facts import facts
 from gitsync.check.python.heap import InstanceObj, ListObj, ModuleObj, Namespace, Obj
+from gitsync.check.python.seen import Seen
 from gitsync.check.python.source import LimitHit, Refused, Sources
 from gitsync.check.python.state import State, merge
-from gitsync.check.python.values import Opaque, Place, Ref, Union, Unknown, Value
+from gitsync.check.python.values import Place, Ref, Union, Unknown, Value
 
 if TYPE_CHECKING:
     from gitsync.check.python.imports import Importer
@@ -123,29 +124,6 @@ class Frame:
     at_yield: Callable[[Value], Value] | None = None
 
 
-@dataclass(slots=True)
-class Seen:
-    """What was noticed while running, for the warnings."""
-
-    backends: list[BackendCall] = field(default_factory=list)
-    server_created: bool = False
-    started: list[Place] = field(default_factory=list)
-    calls: list[tuple[Place, Opaque]] = field(default_factory=list)
-    provider: list[tuple[Place, str]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class BackendCall:
-    """A call of an SDK backend with the arguments that name components."""
-
-    path: str
-    place: Place
-    arguments: dict[str, tuple[Value, Place]]
-    complete: bool
-    state: State
-    origin: str = "import"
-
-
 class Worlds:
     """The present world, its choices and its budget; `Machine` adds the names."""
 
@@ -160,6 +138,7 @@ class Worlds:
         self.top_oid = FIRST_OID
         self.arms: dict[tuple[int, int, int], int] = {}
         self.guards = 0
+        self.import_guards = 0
         self.depth = 0
         self.steps = 0
         self.step_limit = MAX_STEPS
@@ -172,6 +151,7 @@ class Worlds:
         self.facts = facts()
         self.calling: list[tuple[int, int]] = []
         self.awaiting = 0
+        self.handling: list[Value] = []
 
     def tick(self) -> None:
         """Count one step; every so often look at the clock."""
@@ -365,20 +345,6 @@ class Worlds:
             return self.branches(state, run)
         finally:
             self.trail = outer
-
-    def may_raise(self, node_place: Place) -> None:
-        """Something here may fail: inside a `try` both ways are followed."""
-        if not self.guards:
-            return
-        trail = self.trail
-        if trail is None:
-            return
-        size = len(self.state.journal)
-        if trail.raise_seen == size:
-            return
-        trail.raise_seen = size
-        if self.choose(2, node_place, "an exception") == 1:
-            raise Raised(Opaque("exception"), node_place, "a library call may fail", implicit=True)
 
     def concrete(self, value: Value, place: Place | None = None) -> Value:
         """One option of a union; anything else as it is."""

@@ -31,6 +31,7 @@ from gitsync.web.session import (
     SessionDep,
     SignInNeeded,
     find_session,
+    seen_session,
 )
 from gitsync.web.wire import status_of
 
@@ -129,7 +130,7 @@ def problem(request: Request, error: GitSyncError) -> Response:
 def failure(request: Request) -> Response:
     """What nobody expected, as a page."""
     message = "This page could not be made. The operator's log says more."
-    return _told(request, None, 500, message, _HINTS[503])
+    return _told(request, seen_session(request), 500, message, None)
 
 
 def _told(

@@ -19,7 +19,8 @@ from gitsync.text import printable
 AROUND = 3
 FILE_BYTES = 1024 * 1024
 LINE_LIMIT = 240
-MOST_BLOCKING, MOST_ADVICE = 50, 25
+MOST_BLOCKING, MOST_ADVICE = 100, 25
+MOST_IN_FULL, MOST_SAME = 50, 3  # with their source: of all that block, of one code
 MOST_FILES = 40  # read for one page; findings beyond are shown without their source
 _ORDER = {"error": 0, "unresolved": 1, "warning": 2, "hint": 3}
 
@@ -68,37 +69,72 @@ class _Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """Findings as a page shows them: the first of each kind, and how many more there are."""
+class Kind:
+    """Findings of one code: the first ones in full, then those that say the same again."""
 
-    blocking: list[Shown]
+    code: str
+    shown: list[Shown]
+    same: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Findings as a page shows them, how many there are, and how many of them it leaves out."""
+
+    blocking: list[Kind]
+    all_blocking: int
     more_blocking: int
     advice: list[Shown]
+    all_advice: int
     more_advice: int
 
 
 def explained(
-    instance: Instance, workspace: Workspace, sha: Sha, findings: Iterable[dict[str, Any]]
+    instance: Instance,
+    workspace: Workspace,
+    sha: Sha,
+    findings: Iterable[dict[str, Any]],
+    *,
+    unread: tuple[int, int] = (0, 0),
 ) -> Explained:
-    """Findings, the worst first, each with its source and its explanation."""
+    """Findings, the worst first, each with its source and its explanation.
+
+    `unread` counts those that block and those that do not, which are not among `findings`.
+    """
     ordered = sorted(
         (f for f in findings if not f.get("suppressed")),
         key=lambda f: (_ORDER.get(f["severity"], 9), f["path"], f["line"], f["column"]),
     )
-    blocking = [f for f in ordered if f["severity"] in ("error", "unresolved")]
+    blocking = [f for f in ordered if is_blocking(f)]
     advice = ordered[len(blocking) :]
     sources = _Sources(_tree(instance, workspace, sha) if ordered else None)
     codes = all_codes()
 
-    def first(found: list[dict[str, Any]], most: int) -> list[Shown]:
-        return [_shown(f, codes.get(f["code"]), sources.lines(f["path"])) for f in found[:most]]
+    def with_source(finding: dict[str, Any]) -> Shown:
+        return _shown(finding, codes.get(finding["code"]), sources.lines(finding["path"]))
 
+    kinds: dict[str, Kind] = {}
+    in_full = 0
+    for finding in blocking[:MOST_BLOCKING]:
+        kind = kinds.setdefault(finding["code"], Kind(finding["code"], [], []))
+        if len(kind.shown) < MOST_SAME and in_full < MOST_IN_FULL:
+            kind.shown.append(with_source(finding))
+            in_full += 1
+        else:
+            kind.same.append(finding)
     return Explained(
-        first(blocking, MOST_BLOCKING),
-        max(0, len(blocking) - MOST_BLOCKING),
-        first(advice, MOST_ADVICE),
-        max(0, len(advice) - MOST_ADVICE),
+        list(kinds.values()),
+        len(blocking) + unread[0],
+        max(0, len(blocking) - MOST_BLOCKING) + unread[0],
+        [with_source(f) for f in advice[:MOST_ADVICE]],
+        len(advice) + unread[1],
+        max(0, len(advice) - MOST_ADVICE) + unread[1],
     )
+
+
+def is_blocking(finding: dict[str, Any]) -> bool:
+    """True if a rollout cannot run because of it."""
+    return finding["severity"] in ("error", "unresolved")
 
 
 def _tree(instance: Instance, workspace: Workspace, sha: Sha) -> CommitTree | None:

@@ -12,12 +12,12 @@ from gitsync.git.objects import read_commit
 from gitsync.instance import Instance
 from gitsync.model import Sha
 from gitsync.records import CommitState, Sync, VersionHead, Workspace
-from gitsync.store import Connection, events, heads, holdings, syncs, versions
+from gitsync.store import Connection, events, glance, heads, holdings, syncs, versions
 from gitsync.sync.objects import is_usable, repository_of
 from gitsync.sync.trace import commit_story, verdict_of
 from gitsync.web.auth import InstanceDep
 from gitsync.web.pages.access import PageRoute, ReaderRoom
-from gitsync.web.pages.excerpt import explained
+from gitsync.web.pages.excerpt import explained, is_blocking
 from gitsync.web.pages.render import page
 from gitsync.web.pages.workspace import Start, live_link
 from gitsync.web.query import ShaDep
@@ -34,6 +34,7 @@ _STEPS = {
     "pack": "Stored the commit's objects.",
     "publish": "One transaction made it visible.",
 }
+_REFUSED = "One transaction noted why it is not published."
 
 
 @router.get("/workspaces/{workspace_id}/commits/{sha}")
@@ -45,17 +46,14 @@ def commit(
         last = events.last_event_id(db)
         head = heads.find_head(db, room.workspace.id, sha)
         rollouts = [] if head is None else _rollouts(db, head, sha, start)
+        serving = sum(b.published_sha == sha for b in glance.watched(db, room.workspace.id))
         total = 0 if head is None else holdings.count_rollouts(db, head)
-        findings = (
-            []
-            if head is None
-            else [*head.findings, *holdings.inner_findings(db, head, limit=MOST_FINDINGS)]
-        )
+        findings, unread = _findings(db, head)
     found = commit_story(instance, room.workspace.id, sha)
     sync = _sync(instance, room.workspace, found["sync_id"])
     if not findings and sync is not None and found["state"] == CommitState.REFUSED.value:
         findings = list(sync.findings)
-    shown = explained(instance, room.workspace, sha, findings)
+    shown = explained(instance, room.workspace, sha, findings, unread=unread)
     return page(
         request,
         "trace.html",
@@ -67,6 +65,7 @@ def commit(
         last=last,
         sha=str(sha),
         commit=found,
+        serving=serving,
         rollouts=rollouts,
         total=total,
         start=start,
@@ -76,6 +75,19 @@ def commit(
         steps=_steps(found, sync),
         found=shown,
     )
+
+
+def _findings(
+    db: Connection, head: VersionHead | None
+) -> tuple[list[dict[str, Any]], tuple[int, int]]:
+    """The findings of a version that are read for one page, and how many others there are."""
+    if head is None:
+        return [], (0, 0)
+    read = holdings.inner_findings(db, head, limit=MOST_FINDINGS)
+    blocking, advice = holdings.count_inner_findings(db, head)
+    told = [f for f in read if not f.get("suppressed")]
+    known = sum(map(is_blocking, told))
+    return [*head.findings, *read], (blocking - known, advice - (len(told) - known))
 
 
 def _rollouts(db: Connection, head: VersionHead, sha: Sha, start: int) -> list[dict[str, Any]]:
@@ -136,6 +148,7 @@ def _steps(found: dict[str, Any], sync: Sync | None) -> list[dict[str, Any]]:
             shown.append({"name": "Finished", "at": step["at"], "ms": None, "text": word})
         else:
             name = step["step"]
-            text = _STEPS.get(name, "")
+            is_refused = name == "publish" and found["state"] == CommitState.REFUSED.value
+            text = _REFUSED if is_refused else _STEPS.get(name, "")
             shown.append({"name": name.capitalize(), "at": None, "ms": step["ms"], "text": text})
     return shown

@@ -13,10 +13,11 @@ from gitsync import catalogue
 from gitsync.errors import GitSyncError
 from gitsync.git.objects import ObjectStore, read_commit
 from gitsync.instance import Instance
-from gitsync.records import Sync, Workspace
-from gitsync.store import events, glance, syncs
+from gitsync.records import Branch, CommitRecord, CommitState, Sync, Workspace
+from gitsync.store import Connection, commits, events, glance, syncs
 from gitsync.store.holdings import Brief
 from gitsync.sync import triggers
+from gitsync.sync.moves import short
 from gitsync.sync.objects import is_usable, repository_of
 from gitsync.web import wire
 from gitsync.web.auth import InstanceDep
@@ -28,7 +29,7 @@ from gitsync.web.session import FormDep
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 BranchQuery = Annotated[str | None, Query(max_length=1000)]
-SHOWN_ROLLOUTS, SHOWN_SYNCS, IN_CHART, PIECE = 30, 10, 60, 100
+SHOWN_ROLLOUTS, SHOWN_SYNCS, SHOWN_BRANCHES, IN_CHART, PIECE = 30, 10, 11, 60, 100
 Start = Annotated[int, Query(ge=0, le=10**6, description="How many are before these.")]
 
 
@@ -88,6 +89,21 @@ def live_link(room: Room) -> str:
     return path_to("live", workspace=room.workspace.id)
 
 
+def _stopped(db: Connection, workspace: Workspace, served: Branch | None) -> CommitRecord | None:
+    """The tip of the served branch, if it could not be published."""
+    if served is None or served.head_sha is None or served.head_sha == served.published_sha:
+        return None
+    found = commits.find_commit(db, workspace.id, served.head_sha)
+    is_bad = found is not None and found.state in (CommitState.REFUSED, CommitState.ERROR)
+    return found if is_bad else None
+
+
+def _in_order(found: Iterable[Branch], served: Branch | None) -> list[Branch]:
+    """Branches: the served one, then those that changed last."""
+    newest = sorted(found, key=lambda b: b.updated_at, reverse=True)
+    return sorted(newest, key=lambda b: b != served)
+
+
 @router.get("/workspaces/{workspace_id}")
 def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Response:
     """What is live, what is failing, what happened lately."""
@@ -95,6 +111,8 @@ def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Respo
     with instance.database.read() as db:
         last = events.last_event_id(db)
         branches = glance.watched(db, workspace.id)
+        served = glance.served_branch(workspace, branches)
+        stopped = _stopped(db, workspace, served)
         health = glance.glances(db, [workspace], {workspace.id: branches})[workspace.id]
         recent = syncs.list_syncs(db, workspace.id, limit=SHOWN_SYNCS, after=None)
         durations = glance.sync_points(db, workspace.id, limit=IN_CHART)
@@ -111,8 +129,11 @@ def overview(room: ReaderRoom, request: Request, instance: InstanceDep) -> Respo
         tab="overview",
         live=live_link(room),
         last=last,
-        branches=branches,
-        served=glance.served_branch(workspace, branches),
+        branches=_in_order(branches, served),
+        most_branches=SHOWN_BRANCHES,
+        served=served,
+        missing=short(workspace.chosen_branch or "") if health.misses_branch else None,
+        stopped=stopped,
         health=health,
         rollouts=rollouts,
         more_rollouts=max(0, health.rollouts - len(rollouts)),

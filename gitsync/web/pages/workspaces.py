@@ -7,16 +7,19 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
+from gitsync.records import Workspace
 from gitsync.store import events, glance, workspaces
 from gitsync.web.auth import InstanceDep
 from gitsync.web.health import STUCK_AFTER
 from gitsync.web.pages.access import PageRoute, notice_of
 from gitsync.web.pages.render import THEMES, page
+from gitsync.web.pages.workspace import Start
 from gitsync.web.query import WindowDep
 from gitsync.web.session import FormRefused, SessionDep, read_form, safe_next
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 A_YEAR = 365 * 86400
+SHOWN_TROUBLE = 20
 
 
 @router.get("/workspaces")
@@ -26,6 +29,7 @@ def overview(
     viewer: SessionDep,
     window: WindowDep,
     q: Annotated[str, Query(max_length=200)] = "",
+    trouble: Start = 0,
 ) -> Response:
     """What is live, what is failing, what is stuck."""
     user_id = None if viewer.caller.is_admin else viewer.user.id
@@ -36,10 +40,13 @@ def overview(
         )
         is_first = window.after is None and not q.strip()
         stuck = instance.now() - STUCK_AFTER
-        trouble = (
-            glance.troubled(db, limit=20, user_id=user_id, owed_before=stuck) if is_first else []
-        )
-        shown = {w.id: w for w in (*trouble, *found.items)}
+        troubled: list[Workspace] = []
+        in_trouble = 0
+        if is_first:
+            troubled, in_trouble = glance.troubled(
+                db, limit=SHOWN_TROUBLE, offset=trouble, user_id=user_id, owed_before=stuck
+            )
+        shown = {w.id: w for w in (*troubled, *found.items)}
         branches = workspaces.branches_of(db, shown)
         health = glance.glances(db, list(shown.values()), branches)
     return page(
@@ -47,7 +54,10 @@ def overview(
         "workspaces.html",
         viewer=viewer,
         found=found,
-        trouble=trouble,
+        troubled=troubled,
+        in_trouble=in_trouble,
+        start=trouble,
+        next=trouble + SHOWN_TROUBLE if trouble + len(troubled) < in_trouble else None,
         health=health,
         stuck=stuck,
         q=q.strip(),
