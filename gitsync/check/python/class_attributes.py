@@ -13,11 +13,11 @@ from gitsync.check.python import (
     exceptions,
     mixins,
     named_tuples,
+    reflection,
 )
 from gitsync.check.python.facts import BASES, METHODS
-from gitsync.check.python.heap import ClassObj, InstanceObj
+from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.plain_attributes import annotations_of
 from gitsync.check.python.values import (
     NONE,
     Alias,
@@ -77,7 +77,7 @@ def plainly_of_class(
     if name == "__class__":
         return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
     if name == "__annotations__" and name not in obj.values:
-        return annotations_of(m, frame, obj, node)
+        return m.new(DictObj(reflection.of_class(m, frame, obj, node)))
     if name == "__doc__" and name not in obj.values and isinstance(obj.node, ast.ClassDef):
         return Const(ast.get_docstring(obj.node, clean=False))
     found = class_lookup(m, owner, name)
@@ -85,6 +85,14 @@ def plainly_of_class(
         fields = named_tuples.fields(m, owner) if name == "_fields" else None
         if fields is not None:
             return TupleValue(tuple(Const(field) for field, _ in fields))
+        if name == "__dataclass_fields__":
+            parts = reflection.fields_of(m, frame, owner, node)
+            if parts is not None:
+                return m.new(DictObj({Const(k): v for k, v in parts.items()}))
+        if name == "__type_params__":
+            return m.unknown(frame, node, "the type parameters of a class are read")
+        if name in ("_make", "_field_defaults") and named_tuples.fields(m, owner) is not None:
+            return named_tuples.of_class(m, owner, name)
         if name == "__base__":
             return obj.bases[0]
         if name == "__orig_bases__" and any(isinstance(b, Alias) for b in obj.raw_bases or ()):
@@ -218,6 +226,9 @@ def plainly_of_instance(
     mixed = mixins.bound(m, frame, owner, name)
     if mixed is not None:
         return mixed
+    limit = reflection.of_variable(m, frame, owner, name, node)
+    if limit is not None:
+        return limit
     if backed.has_method(m, owner, name):
         return Method(owner, name)
     if name in ("_replace", "_asdict") and named_tuples.fields(m, obj.cls) is not None:

@@ -59,7 +59,14 @@ def class_method(
         return m.list_of(list(found))
     if name == "__new__":
         cls = args[0] if args else owner
-        return m.new(InstanceObj(cls)) if classes.is_class(m, cls) else Opaque()
+        if not classes.is_class(m, cls):
+            return Opaque()
+        fresh = m.new(InstanceObj(cls))
+        backed.equip(m, frame, fresh, cls, args[1:], node)
+        return fresh
+    if name == "_make" and args:
+        items, rest = expressions.items_of(m, frame, args[0], node)
+        return instances.new_instance(m, frame, owner, obj, items, {}, node, rest)
     if name == "__call__":
         return instances.new_instance(m, frame, owner, obj, args, keywords, node)
     if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
@@ -123,7 +130,7 @@ def super_method(
                     reason = "object.__new__() takes the class and nothing else"
                     raise m.error(frame, node, "TypeError", reason)
                 fresh = m.new(InstanceObj(cls, tuple(args[1:])))
-                backed.equip(m, fresh, cls)
+                backed.equip(m, frame, fresh, cls, args[1:], node)
                 return fresh
         return Opaque()
     if name == "__call__" and isinstance(subject, Ref):

@@ -220,6 +220,11 @@ def method(
     node: ast.AST,
 ) -> Value:
     """A method of a generator."""
+    if isinstance(owner, Coroutine) and name == "send" and not is_generator(m, owner):
+        result = invoking.run_coroutine(m, frame, owner, node)
+        ended = m.error(frame, node, "StopIteration", "the coroutine has ended")
+        m.store(cast(Ref, ended.value).oid, "value", result)
+        raise ended
     if name in ("__next__", "__anext__", "send", "asend"):
         return advance(m, frame, owner, node, sent=args[0] if args else NONE)
     if name in ("__iter__", "__aiter__"):

@@ -168,8 +168,11 @@ def new_instance(
             raise m.error(
                 frame, node, "TypeError", f"the abstract class {cls.name} is instantiated ({names})"
             )
+        own_init = _constructor_part(m, ref, "__init__")
+        if own_init is None and Ext("typing.Protocol") in cls.bases:
+            raise m.error(frame, node, "TypeError", f"the protocol {cls.name} is instantiated")
         made = m.new(InstanceObj(ref, tuple(args) if rest is None else None))
-        backed.equip(m, made, ref)
+        backed.equip(m, frame, made, ref, args if new is None and rest is None else (), node)
         deleter = classes.class_attribute(m, ref, "__del__")
         if deleter is not None and reach.touches(m.state, deleter):
             m.doubt(m.unknown(frame, node, "an object runs code when it is deleted"))

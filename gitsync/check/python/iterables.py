@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -13,6 +14,7 @@ from gitsync.check.python import (
     classes,
     container_methods,
     containers,
+    definitions,
     expressions,
     generators,
     keys,
@@ -341,16 +343,32 @@ def _next(
         return m.concrete(generators.advance(m, frame, value, node, default=default))
     if isinstance(value, Unknown):
         return value
+    if isinstance(value, Opaque) and value.carries:
+        return m.unknown(frame, node, "an object that was given a component is iterated over")
     if protocols.lacks(m, value, "__next__"):
         raise m.error(frame, node, "TypeError", "this value is no iterator")
     return Opaque()
+
+
+# what `iter(function, sentinel)` does
+_UNTIL = cast(
+    ast.FunctionDef,
+    ast.parse(
+        "def iterator(function, sentinel):\n"
+        "    while not (item := function()) == sentinel:\n"
+        "        yield item\n"
+    ).body[0],
+)
 
 
 def _iter(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     value = args[0] if args else NONE
-    if isinstance(value, Coroutine | Lazy) or len(args) != 1:
+    if len(args) == 2:
+        asked = definitions.make_function(m, replace(frame, scope=None, closure=()), _UNTIL)
+        return calls.call(m, frame, asked, args, {}, node)
+    if isinstance(value, Coroutine | Lazy):
         return value
     items, rest = expressions.items_of(m, frame, value, node)
     return m.list_of(items, "iterator", rest)

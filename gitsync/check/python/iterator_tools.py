@@ -90,7 +90,8 @@ def _combined(work: Callable[..., Iterable[Any]], sizes: int) -> Rule:
             if len(some) <= MAX_MADE:
                 rows: list[Value] = [TupleValue(tuple(row)) for row in some]
                 return m.list_of(rows, "iterator")
-        each = containers.blurred(m, frame, [i for c in columns for i in c], node)
+        some_items = [i for c in columns for i in c] + list(keywords.values())
+        each = containers.blurred(m, frame, some_items, node)
         return m.list_of([], "iterator", m.list_of([], "tuple", doubt or each))
 
     return run

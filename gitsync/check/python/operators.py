@@ -119,6 +119,9 @@ def binary(
         return right
     if protocols.cannot_operate(m, name, left, right):
         raise m.error(frame, node, "TypeError", "the operands do not fit the operator")
+    if isinstance(op, ast.Mod) and isinstance(left, Const) and isinstance(left.value, str | bytes):
+        m.may_raise(m.place(frame, node))
+        return Opaque("str()")
     if reach.touches(m.state, left) or reach.touches(m.state, right):
         return m.unknown(frame, node, "the result of this operation cannot be worked out")
     m.may_raise(m.place(frame, node))

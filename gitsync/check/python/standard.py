@@ -107,7 +107,7 @@ def apply_decorator(
     if name == "wraps":
         given = dict(decorator.parts)
         wrapped = given.get("wrapped", NONE)
-        return wrapping.copy_attributes(m, value, wrapped, given.get("updated"))
+        return wrapping.copy_attributes(m, value, wrapped, given)
     if name in ("suppress", "closing", "aclosing"):
         raise m.error(frame, node, "TypeError", f"contextlib.{name}() is no decorator")
     if name == "accessor":
@@ -136,7 +136,9 @@ def _reduce(
     items, rest = expressions.items_of(m, frame, args[1], node)
     if len(args) > 2:
         items = [args[2], *items]
-    if rest is not None or not items:
+    if not items and rest is None:
+        raise m.error(frame, node, "TypeError", "reduce() of nothing has no result")
+    if rest is not None:
         return containers.blurred(m, frame, [*items, *args[:1], *((rest,) if rest else ())], node)
     value = items[0]
     for item in items[1:]:

@@ -62,6 +62,13 @@ def put(
         _guard_external(m, frame, owner, name, node)
     if isinstance(owner, Ref):
         obj = m.obj(owner)
+        if isinstance(obj, InstanceObj) and name == "__class__":
+            changed_instance = cast(InstanceObj, m.state.change(owner.oid))
+            if isinstance(value, Ref) and isinstance(m.obj(value), ClassObj):
+                changed_instance.cls = value
+            else:
+                m.taint(owner.oid, m.unknown(frame, node, "an object becomes something else"))
+            return
         if isinstance(obj, InstanceObj) and _by_hook(
             m, frame, owner, obj, name, value, node, plainly=plainly
         ):

@@ -26,6 +26,7 @@ from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
+    TRUE,
     Alias,
     Const,
     Ext,
@@ -37,7 +38,7 @@ from gitsync.check.python.values import (
     Value,
     View,
 )
-from gitsync.check.python.worlds import Frame
+from gitsync.check.python.worlds import REGISTRY, Frame
 
 
 def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> Value:
@@ -51,7 +52,8 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
     if isinstance(owner, Names):
         return _of_names(m, frame, owner, key, node)
     if isinstance(owner, Alias):
-        return owner
+        more = (key,) if reach.touches(m.state, key) else ()
+        return Alias(owner.origin, (*owner.args, *more)) if more else owner
     if isinstance(owner, Ext):
         if owner.path == "sys.version_info" and isinstance(key, Const):
             return Const((3, m.minor)[key.value]) if key.value in (0, 1) else Opaque("int()")
@@ -104,7 +106,7 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
     if isinstance(owner, View):
         raise m.error(frame, node, "TypeError", "a view of a dictionary has no items by number")
     if isinstance(owner, Opaque):
-        if owner.carries:
+        if owner.carries or f"carries:{owner.path}" in m.space(REGISTRY).values:
             return m.unknown(frame, node, "an object that was given a component class hands it out")
         m.may_raise(m.place(frame, node))
         return Opaque(owner.path + "[]", third=owner.third, routed=owner.routed)
@@ -297,6 +299,21 @@ def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AS
             changed.items = []
 
 
+def remove_slice(m: Machine, frame: Frame, owner: Value, node: ast.AST) -> None:
+    """`del owner[a:b:c]`."""
+    owner = backed.plain(m, owner)
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if isinstance(owner, Ref) and isinstance(obj, ListObj):
+        bounds = _bounds(m, frame, node)
+        changed = cast(ListObj, m.state.change(owner.oid))
+        if bounds is not None and changed.rest is None:
+            del changed.items[bounds]
+            return
+        known = [*changed.items] + ([changed.rest] if changed.rest is not None else [])
+        changed.rest = containers.blurred(m, frame, known, node)
+        changed.items = []
+
+
 def _bounds(m: Machine, frame: Frame, node: ast.AST) -> slice | None:
     """The slice that a target names, if its bounds are known."""
     if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
@@ -353,6 +370,8 @@ def set_item(
         raise m.error(frame, node, "TypeError", "items cannot be set here")
     if isinstance(owner, TupleValue | Const):
         raise m.error(frame, node, "TypeError", "items cannot be set here")
+    if isinstance(owner, Opaque) and reach.touches(m.state, value):
+        m.store(REGISTRY, f"carries:{owner.path}", TRUE)
 
 
 def set_name(

@@ -16,7 +16,7 @@ from gitsync.check.python import (
 )
 from gitsync.check.python.heap import ListObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import Opaque, Ref, TupleValue, Value
+from gitsync.check.python.values import Opaque, Ref, Value
 from gitsync.check.python.worlds import Frame
 
 
@@ -136,7 +136,7 @@ def delete(m: Machine, frame: Frame, target: ast.expr) -> None:
     elif isinstance(target, ast.Subscript):
         owner = expressions.evaluate(m, frame, target.value)
         if isinstance(target.slice, ast.Slice):
-            subscripts.set_slice(m, frame, owner, TupleValue(()), target)
+            subscripts.remove_slice(m, frame, owner, target)
             return
         key = expressions.evaluate(m, frame, target.slice)
         subscripts.remove_item(m, frame, owner, key, target)

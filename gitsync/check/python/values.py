@@ -195,6 +195,7 @@ class FieldOf:
     handed_on: bool = False  # an `InitVar`, which only `__post_init__` gets
     accepted: bool = True  # by the constructor
     factory: Value | None = None
+    metadata: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
