@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gitsync.check import aging
+from gitsync.check.suggest import nearest
 
 # Quoted text, which neither separates nor comments, comes first; a lone quote is a character.
 _PART = re.compile(
@@ -16,13 +17,16 @@ _WORD = re.compile(r"[^\s\"']*(?:\"[^\"]*\"[^\s\"']*|'[^']*'[^\s\"']*|[\"'][^\s]
 _STOP = ("<", "[", "{", "$", ".", "…", "\\")
 
 
-def unknown_command(line: str) -> list[tuple[int, str]]:
-    """Where `osmosis` is run with a command 0.3.8 does not have: offset and the command."""
-    found: list[tuple[int, str]] = []
+Unknown = tuple[str, str | None]  # the words as written, and the command that was meant
+
+
+def unknown_command(line: str) -> list[tuple[int, str, str | None]]:
+    """Where `osmosis` is run with a command 0.3.8 does not have: offset, command, what is meant."""
+    found: list[tuple[int, str, str | None]] = []
     for start, end in _segments(line):
         hit = _segment(line[start:end])
         if hit:
-            found.append((start + hit[0], hit[1]))
+            found.append((start + hit[0], *hit[1]))
     return found
 
 
@@ -53,7 +57,7 @@ def _words(text: str) -> list[tuple[int, str]]:
     return words
 
 
-def _segment(text: str) -> tuple[int, str] | None:
+def _segment(text: str) -> tuple[int, Unknown] | None:
     words = _words(text)
     index = _program(words)
     if index >= len(words) or words[index][1] != "osmosis":
@@ -77,7 +81,7 @@ def _program(words: list[tuple[int, str]]) -> int:
     return at
 
 
-def _unknown(words: list[str]) -> str | None:
+def _unknown(words: list[str]) -> Unknown | None:
     rules = aging.rules("commands")
     groups: dict[str, list[str]] = rules["groups"]
     at = 0
@@ -93,7 +97,8 @@ def _unknown(words: list[str]) -> str | None:
         if word.startswith((*_STOP, "-")):
             return None
         if word not in known:
-            return f"{name} {word}".strip()
+            meant = nearest(word, known)
+            return f"{name} {word}".strip(), f"{name} {meant}".strip() if meant else None
         name = f"{name} {word}".strip()
         if name not in groups:
             return None

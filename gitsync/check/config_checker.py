@@ -52,7 +52,10 @@ class Checker:
             if name not in known:
                 where = self.document.opened.get((name,), (1, 1))
                 hint = did_you_mean(name, known)
-                if not hint and name in REMOVED:
+                homes = [s for s, keys in KEYS[self.kind].items() if name in keys]
+                if homes and not isinstance(self.values[name], dict | list):
+                    hint = f" It belongs in `[{homes[0]}]`."
+                elif not hint and name in REMOVED:
                     hint = " It belongs to an older version."
                 self.add(
                     "unknown-section",

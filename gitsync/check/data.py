@@ -6,6 +6,7 @@ Promise: one finding per code and file, for the first row that shows it; what th
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -160,7 +161,7 @@ class Lines:
     """The lines of a file given in pieces, decoded; ends as Python's universal newlines do.
 
     A line over `MAX_ROW` is given as an empty one with `too_long` set; after the first byte that
-    is not UTF-8 nothing more is given.
+    is not UTF-8, be it in such a line, nothing more is given.
     """
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
@@ -168,6 +169,7 @@ class Lines:
         self.starts_with_bom = False
         self.bad_encoding = 0
         self.too_long = False
+        self._dropped: Dropped | None = None
         self._raw = self._split(iter(pieces))
 
     def __iter__(self) -> Iterator[str]:
@@ -193,26 +195,57 @@ class Lines:
     def _split(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         held: list[bytes] = []
         size = 0
-        dropping = False
         for piece in filter(None, pieces):
             if held and held[-1].endswith(b"\r") and not piece.startswith(b"\n"):
-                yield self._give(held, dropping)
-                held, size, dropping = [], 0, False
+                yield self._give(held)
+                held, size = [], 0
             lines = piece.splitlines(keepends=True)
             last = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
             for line in lines:
                 held.append(line)
-                yield self._give(held, dropping or size + len(line) > MAX_ROW)
-                held, size, dropping = [], 0, False
+                if size + len(line) > MAX_ROW:
+                    self._drop(held)
+                yield self._give(held)
+                held, size = [], 0
             if last:
                 size += len(last)
-                if dropping or size > MAX_ROW:
-                    held, dropping = ([b"\r"] if last.endswith(b"\r") else []), True
-                else:
-                    held.append(last)
-        if held or dropping:
-            yield self._give(held, dropping)
+                held.append(last)
+                if size > MAX_ROW:
+                    self._drop(held)
+                    held = held[-1:] if last.endswith(b"\r") else []
+        if held or self._dropped:
+            yield self._give(held)
 
-    def _give(self, held: list[bytes], dropped: bool) -> bytes:
-        self.too_long = dropped
-        return b"\n" if dropped else b"".join(held)
+    def _drop(self, held: list[bytes]) -> None:
+        """Keep nothing of a line but whether it is text."""
+        self._dropped = self._dropped or Dropped()
+        for piece in held:
+            self._dropped.feed(piece)
+
+    def _give(self, held: list[bytes]) -> bytes:
+        dropped, self._dropped = self._dropped, None
+        self.too_long = dropped is not None
+        if dropped is None:
+            return b"".join(held)
+        return b"\n" if dropped.ends_as_text() else b"\xff"
+
+
+class Dropped:
+    """A line that is too long to be held: only whether it is UTF-8 is known."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._is_text = True
+
+    def feed(self, piece: bytes, *, final: bool = False) -> None:
+        """The next bytes of the line."""
+        if self._is_text:
+            try:
+                self._decoder.decode(piece, final)
+            except UnicodeDecodeError:
+                self._is_text = False
+
+    def ends_as_text(self) -> bool:
+        """True if all of the line was UTF-8."""
+        self.feed(b"", final=True)
+        return self._is_text

@@ -10,7 +10,8 @@ from gitsync.text import printable
 
 def shown(value: object, *, limit: int = 80) -> str:
     """A value from the repository, fit for a message: escaped, short, no credential in it."""
-    return printable(redacted(str(value)), limit=limit)
+    text = str(value).lower() if isinstance(value, bool) else str(value)  # as TOML and JSON do
+    return printable(redacted(text), limit=limit)
 
 
 def finding(

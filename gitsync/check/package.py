@@ -20,6 +20,7 @@ from gitsync.check.build import flat_layout, harbor_packages
 from gitsync.check.found import finding, shown
 from gitsync.check.lock import Lock, compare, read_lock
 from gitsync.check.rollouts import Rollout
+from gitsync.check.suggest import did_you_mean
 from gitsync.model import Finding
 from gitsync.tree import TooLarge, Tree
 
@@ -201,7 +202,8 @@ class _Package:
                     yield self._add(
                         "sdk-unknown-extra",
                         f"`{sdk['name']}` {sdk['version']} has no extra `{shown(extra)}`, so it is "
-                        f"ignored. The extras are {', '.join(sdk['extras'])}.",
+                        f"ignored.{did_you_mean(extra, sdk['extras'])} The extras are "
+                        f"{', '.join(sdk['extras'])}.",
                         at,
                         extra,
                     )

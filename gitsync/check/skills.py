@@ -319,12 +319,13 @@ def check_page(
             subject=link.target,
         )
     for snippet in page.snippets:
-        for offset, command in unknown_command(snippet.text):
+        for offset, command, meant in unknown_command(snippet.text):
+            hint = f" Did you mean `osmosis {meant}`?" if meant else ""
             yield finding(
                 "unknown-osmosis-command",
                 file.path,
-                f"`osmosis {shown(command)}` is no command of osmosis-ai 0.3.8. Correct it, so "
-                "that nobody runs it in vain.",
+                f"`osmosis {shown(command)}` is no command of osmosis-ai 0.3.8.{hint} Correct it, "
+                "so that nobody runs it in vain.",
                 at=(snippet.line, snippet.column + offset),
                 subject=command,
             )

@@ -14,25 +14,34 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gitsync.check import toml
+from gitsync.check.explain import all_codes
 from gitsync.check.files import FileAt, Files
 from gitsync.check.found import finding, shown
+from gitsync.check.markdown import universal
 from gitsync.check.rollouts import Rollout
+from gitsync.check.suggest import did_you_mean
 from gitsync.model import EntrypointReport, Finding, Severity
 from gitsync.tree import TooLarge
 
 _MARK = re.compile(r"#\s*gitsync:\s*ignore\[([^\]]*)\]")
 _MAX_BYTES = 1024 * 1024
+_COMMENTED = (".sh", ".bash", ".zsh", ".yaml", ".yml", ".cfg", ".ini", ".conf", ".lock")
+_COMMENTED_NAMES = (".env", "dockerfile", "makefile", ".git")
 _QUIET = (Severity.WARNING, Severity.HINT)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One code that one line, or one rollout, does not want to hear of."""
+    """One code that one line, or one rollout, does not want to hear of.
+
+    `is_prose` if it may only be an example, which is not told where it covers nothing.
+    """
 
     code: str
     path: str
     line: int
     column: int
+    is_prose: bool = False
 
 
 @dataclass(slots=True)
@@ -71,12 +80,14 @@ class Suppressions:
     def unused(self) -> Iterator[Finding]:
         """A hint for each mark that covered nothing."""
         for mark in (*self.lines.values(), *self.folders.values()):
-            if mark not in self.used:
+            if mark not in self.used and not mark.is_prose:
+                known = all_codes()
+                hint = "" if mark.code in known else did_you_mean(mark.code, known)
                 yield finding(
                     "unused-suppression",
                     mark.path,
                     f"`{shown(mark.code)}` is ignored here, and nothing of that kind is found (or "
-                    "it is an error, which cannot be ignored). Remove the entry.",
+                    f"it is an error, which cannot be ignored).{hint} Remove the entry.",
                     at=(mark.line, mark.column),
                     subject=mark.code,
                 )
@@ -105,7 +116,7 @@ def read_suppressions(
 
 
 def _marks(files: Files, file: FileAt) -> tuple[Mark, ...]:
-    """Marks in the comments of a Python or TOML file."""
+    """Marks in the comments of a file."""
     try:
         data = files.tree.read(file.path, limit=_MAX_BYTES)
     except TooLarge:
@@ -118,13 +129,31 @@ def _marks(files: Files, file: FileAt) -> tuple[Mark, ...]:
     elif file.path.endswith(".py"):
         comments = _python_comments(data)
     else:
-        return ()
+        return tuple(_text_marks(file.path, data.decode("utf-8", "replace")))
     return tuple(
         Mark(code, file.path, line, column)
         for line, column, text in comments
         for found in _MARK.finditer(text)
-        for code in filter(None, (c.strip() for c in found[1].split(",")))
+        for code in _codes(found)
     )
+
+
+def _codes(mark: re.Match[str]) -> Iterator[str]:
+    return filter(None, (c.strip() for c in mark[1].split(",")))
+
+
+def _text_marks(path: str, text: str) -> Iterator[Mark]:
+    """Marks of a file that is not parsed; what stands in a comment for certain is no prose."""
+    name = path.rpartition("/")[2].lower()
+    has_comments = name.endswith(_COMMENTED) or name.startswith(_COMMENTED_NAMES)
+    for number, line in enumerate(universal(text).split("\n"), 1):
+        for found in _MARK.finditer(line):
+            before = line[: found.start()]
+            if before and not before[-1].isspace() and not before.endswith("<!--"):
+                continue
+            is_prose = not has_comments and "<!--" not in before
+            for code in _codes(found):
+                yield Mark(code, path, number, found.start() + 1, is_prose)
 
 
 def _python_comments(data: bytes) -> list[tuple[int, int, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import typer
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from gitsync.check import inspect
@@ -237,6 +238,17 @@ def test_what_the_repository_says_is_escaped_in_every_format():
     [line] = to_github(report).splitlines()
     assert line.startswith("::warning file=a\\x1b[2J\\u202e%3A%2C%25\\x0d\\x0a%3A%3Aerror%3A%3Ax")
     jsonschema.Draft4Validator(SCHEMA).validate(json.loads(to_sarif(report)))
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+@pytest.mark.parametrize("before", ["x" * 80, "\u8bf4" * 40, "\u8bf4x\x01" * 100, ""])
+def test_the_caret_stands_under_its_place_at_every_width(width, before):
+    tree = workspace({"AGENTS.md": f"{before} [a](gone.md) {'y' * 90}\n"})
+    lines = to_text(inspect(tree), tree, width=width).splitlines()
+    quoted, caret = lines[3:5]
+    place = caret.index("^")
+    cut = cell_len(quoted[: quoted.index("[a]")])
+    assert (cut, cell_len(quoted) <= width) == (place, True)
 
 
 def test_source_lines_are_escaped_and_cut_around_the_caret():

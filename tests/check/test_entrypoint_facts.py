@@ -15,6 +15,7 @@ from gitsync.check.python.facts import (
     CREATE_SERVER,
     LOCAL_BACKEND,
     MODEL_FIELDS,
+    OPTIONAL_FIELDS,
     REQUIRED_ARGUMENTS,
     facts,
 )
@@ -105,6 +106,15 @@ def test_the_config_classes_need_the_fields_the_data_says() -> None:
         module, _, name = path.rpartition(".")
         model = getattr(importlib.import_module(module), name)
         assert {f for f, i in model.model_fields.items() if i.is_required()} == set(fields)
+
+
+def test_the_config_classes_annotate_their_other_fields_as_the_data_says() -> None:
+    for path, fields in OPTIONAL_FIELDS.items():
+        module, _, name = path.rpartition(".")
+        model = getattr(importlib.import_module(module), name)
+        for field, text in fields.items():
+            kind = model.model_fields[field].annotation
+            assert text == (kind.__name__ if isinstance(kind, type) else str(kind))
 
 
 def test_the_calls_need_the_arguments_the_data_says() -> None:

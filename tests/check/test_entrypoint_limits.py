@@ -221,6 +221,8 @@ def test_columns_count_characters() -> None:
         ({"rollouts/demo/main.txt": ""}, "main.txt", "entrypoint-not-python"),
         ({}, "/rollouts/demo/main.py", "entrypoint-outside-rollout"),
         ({"rollouts/other/main.py": ""}, "../other/main.py", "entrypoint-outside-rollout"),
+        ({}, "../../../main.py", "entrypoint-outside-rollout"),
+        ({"rollouts/demo/flows.py": ""}, "../demo/main.py", "entrypoint-missing"),
         (
             {"rollouts/demo/main.py": Link("../../x.py"), "x.py": ""},
             "main.py",
@@ -238,6 +240,13 @@ def test_where_the_entrypoint_is(files: dict, entrypoint: str, code: str) -> Non
     assert [(f.code, f.path, f.line, f.column) for f in report.findings] == [
         (code, "configs/eval/demo.toml", 3, 14)
     ]
+
+
+@pytest.mark.parametrize("entrypoint", ["../demo/main.py", "kit/../main.py", "..kit/main.py"])
+def test_dots_may_lead_back_into_the_rollout(entrypoint: str) -> None:
+    files = {"rollouts/demo/main.py": GOOD, "rollouts/demo/kit/x.py": ""}
+    report = check(files | {"rollouts/demo/..kit/main.py": GOOD}, entrypoint)
+    assert report.verdict == "ok"
 
 
 def test_a_missing_rollout_is_reported_where_the_config_names_it() -> None:

@@ -92,6 +92,43 @@ def test_warnings_of_the_entrypoint_can_be_suppressed_in_python():
     assert report.verdict is Verdict.OK
 
 
+def test_other_texts_have_marks_too():
+    report = inspect(
+        workspace(
+            {
+                "AGENTS.md": "[a](gone.md) <!-- # gitsync: ignore[dead-link] -->\r\n"
+                "```sh\r\nosmosis deploy  # gitsync: ignore[unknown-osmosis-command]\r\n```\r\n",
+                ".env.test": "# gitsync: ignore[env-file]\nA=1\n",
+            }
+        )
+    )
+    assert suppressed(report) == {
+        ("dead-link", "AGENTS.md"),
+        ("unknown-osmosis-command", "AGENTS.md"),
+        ("env-file", ".env.test"),
+    }
+    assert "unused-suppression" not in codes(report)
+
+
+def test_marks_in_prose_are_no_marks_in_vain():
+    mark = "x # gitsync: ignore[dead-link]\n"
+    files: dict[str, Content] = {"notes.txt": mark, "AGENTS.md": f"Write `# {mark}`.\n{mark}"}
+    assert codes(inspect(workspace(files))) == []
+    files = {"run.sh": mark, "ci.yaml": f"a:\n  {mark}", "CLAUDE.md": f"@AGENTS.md <!--{mark}-->"}
+    found = inspect(workspace(files)).findings
+    assert [(f.path, f.line, f.column) for f in found] == [
+        ("CLAUDE.md", 1, 18),
+        ("ci.yaml", 2, 5),
+        ("run.sh", 1, 3),
+    ]
+
+
+def test_a_misspelled_code_gets_a_suggestion():
+    text = EVAL.replace("limit = 4", "limit = 4  # gitsync: ignore[questionable-valeu]")
+    [found] = inspect(workspace({EV: text})).findings
+    assert "Did you mean `questionable-value`?" in found.message
+
+
 def test_errors_cannot_be_suppressed_and_text_is_no_comment():
     broken = EVAL.replace('"sums"', '""  # gitsync: ignore[empty-value]')
     report = inspect(workspace({EV: broken}))

@@ -380,6 +380,15 @@ def test_a_key_of_another_section_is_told_its_home():
     assert "did you mean" not in messages[1].lower()
 
 
+def test_a_key_outside_of_all_sections_is_told_its_home():
+    report = inspect(workspace({"configs/eval/demo.toml": 'limit = 4\nrollout = "x"\n' + EVAL}))
+    homes = {f.subject: f.message for f in report.findings if f.code == "unknown-section"}
+    assert "It belongs in `[evaluation]`." in homes["limit"]
+    assert "It belongs in `[experiment]`." in homes["rollout"]
+    table = inspect(workspace({"configs/eval/demo.toml": EVAL + "[rollout]\n"}))
+    assert "older version" in table.findings[0].message
+
+
 def test_columns_count_characters_and_point_at_value_or_key():
     text = EVAL + '[env]\n"é x" = "y" \n'
     report = inspect(workspace({EV: text}))

@@ -83,6 +83,16 @@ DATA: dict[str, tuple[str, bytes, list[str]]] = {
         b'{"metadata": {"a": [1, 2.5, null]}}\n' * 4 + b'{"metadata": {"a": [true]}}\n',
         ["metadata-type-differs 5"],
     ),
+    "latin-in-long-row": (
+        "a.jsonl",
+        ROW.encode() * 4 + b'{"user_prompt": "' + b"x" * 5_000_000 + b"\xe9" + b'"}\n' + b"\xff\n",
+        ["data-encoding 5"],
+    ),
+    "cut-in-long-row": (
+        "a.csv",
+        b"user_prompt,label\n" + b"a,b\n" * 4 + b"x" * 5_000_000 + "é".encode()[:1] + b"\ra,b\n",
+        ["data-encoding 6"],
+    ),
     "meta-dotted-key": (
         "a.jsonl",
         b'{"metadata": {"a.b": 1}}\n' * 4 + b'{"metadata": {"a": {"b": "x"}}}\n',

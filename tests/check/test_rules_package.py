@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from gitsync.check import inspect
 from tests.check.trees import (
     PYPROJECT,
     Content,
     link,
     outer,
+    workspace,
 )
 
 PY = "rollouts/demo/pyproject.toml"
@@ -297,6 +299,12 @@ def test_an_agent_that_can_only_be_a_class_needs_its_package(name):
 @pytest.mark.parametrize("name", MAYBE_NAMES)
 def test_an_agent_that_may_be_a_name_is_no_error(name):
     assert harbor(*MAYBE_NAMES[name]) == []
+
+
+def test_an_extra_gets_a_suggestion():
+    files = {PY: PYPROJECT.replace("[server]", "[Sever]")}
+    [found] = inspect(workspace(files)).findings
+    assert (found.code, "Did you mean `server`?" in found.message) == ("sdk-unknown-extra", True)
 
 
 def strands(cap: str, more: str = "") -> list[str]:

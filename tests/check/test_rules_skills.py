@@ -122,6 +122,17 @@ def test_lone_returns_end_lines_in_the_body_too():
     assert outer({f"{S}/SKILL.md": text}) == [f"dead-link {S}/SKILL.md:6"]
 
 
+def test_a_command_gets_a_suggestion():
+    text = "`osmosis datasets`, `osmosis benchmark runs lits`, `osmosis frobnicate`\n"
+    found = inspect(workspace({"AGENTS.md": text})).findings
+    told = [f.message.partition("0.3.8. ")[2].partition(" Correct")[0] for f in found]
+    assert told[:2] == [
+        "Did you mean `osmosis dataset`?",
+        "Did you mean `osmosis benchmark runs list`?",
+    ]
+    assert "mean" not in told[2]
+
+
 def test_facts_for_the_manifest():
     report = inspect(
         workspace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gitsync.check.python import calls, class_attributes, classes, wrapping
+from gitsync.check.python import calls, class_attributes, classes, mappings, reflection, wrapping
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ModuleObj, Obj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.plain_attributes import of_constant, of_function, of_path
@@ -15,6 +15,7 @@ from gitsync.check.python.values import (
     Bound,
     Const,
     Coroutine,
+    Decorator,
     Ext,
     Lazy,
     Managed,
@@ -28,6 +29,7 @@ from gitsync.check.python.values import (
     TupleValue,
     Unknown,
     Value,
+    View,
     Wrapped,
 )
 from gitsync.check.python.worlds import REGISTRY, SYS_MODULES, SYS_PATH, Frame
@@ -82,9 +84,23 @@ def get(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Val
         return of_path(owner, name)
     if isinstance(owner, Const):
         return of_constant(m, frame, owner, name, node)
+    if isinstance(owner, View):
+        return get(m, frame, mappings.snapshot(m, owner), name, node)
+    if isinstance(owner, TupleValue) and not hasattr(tuple, name):
+        raise m.error(frame, node, "AttributeError", f"a tuple has no attribute '{name}'")
     if isinstance(owner, TupleValue | Names | Coroutine | Lazy | Managed):
         return Method(owner, name)
     return _of_wrapper(m, frame, owner, name, node)
+
+
+def plainly(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> Value:
+    """What `object.__getattribute__` or that of `type` gives: without the hooks of the class."""
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if isinstance(owner, Ref) and isinstance(obj, InstanceObj) and obj.taint is None:
+        return class_attributes.plainly_of_instance(m, frame, owner, obj, name, node)
+    if isinstance(owner, Ref) and isinstance(obj, ClassObj) and obj.taint is None:
+        return class_attributes.plainly_of_class(m, frame, owner, obj, name, node)
+    return get(m, frame, owner, name, node)
 
 
 _KINDS: dict[str, type] = {
@@ -119,6 +135,8 @@ def _of_opaque(m: Machine, frame: Frame, owner: Opaque, name: str, node: ast.AST
     kept = m.space(REGISTRY).values.get(f"attribute:{owner.path}.{name}")
     if kept is not None:
         return m.concrete(kept)
+    if name == "register" and owner.path.endswith("functools.singledispatch"):
+        return Opaque(f"{owner.path}.{name}")
     if owner.carries or f"carries:{owner.path}" in m.space(REGISTRY).values:
         return m.unknown(frame, node, "an object that was given a component class hands it out")
     if owner.path == TYPE_ALIAS and name == "__value__":
@@ -191,6 +209,8 @@ def of_module(
         return obj.taint
     if name == "__class__":
         return Ext("builtins.module", "c")
+    if name == "__annotations__":
+        return reflection.of_module(m, frame, owner.oid, node) or m.new(DictObj({}))
     hook = obj.values.get("__getattr__")
     if hook is not None:
         return calls.call(m, frame, m.concrete(hook), [Const(name)], {}, node)
@@ -219,13 +239,10 @@ def _of_wrapper(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST
             return owner.owner
         return get(m, frame, owner.function, name, node)
     if isinstance(owner, Partial):
-        if name == "func":
-            return owner.function
-        return Opaque()
+        return reflection.of_partial(m, owner, name)
+    if isinstance(owner, Decorator) and name == "__supertype__":
+        return dict(owner.parts).get("type", Opaque())
     if isinstance(owner, Alias):
-        if name == "__origin__":
-            return owner.origin
-        if name == "__args__":
-            return TupleValue(owner.args)
-        return get(m, frame, owner.origin, name, node)
+        part = reflection.of_alias(m, frame, owner, name, node)
+        return get(m, frame, owner.origin, name, node) if part is None else part
     return Opaque()

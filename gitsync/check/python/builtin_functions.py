@@ -14,6 +14,7 @@ from gitsync.check.python import (
     expressions,
     instances,
     named_tuples,
+    operators,
     protocols,
     reach,
     sets,
@@ -68,6 +69,8 @@ def _type(
         if isinstance(obj, ListObj) and obj.kind in ("iterator", "manager"):
             return Opaque("type()")
         names = {DictObj: "dict", FunctionObj: "function", ModuleObj: "module"}
+        if isinstance(obj, ListObj) and obj.kind == "deque":
+            return Ext("collections.deque", "c")
         name = f"dict_{obj.kind}" if sets.is_view(obj) else getattr(obj, "kind", "")
         return Ext(f"builtins.{names.get(type(obj)) or name}", "c")
     if isinstance(value, TupleValue):
@@ -215,6 +218,9 @@ def _issubclass(
         if isinstance(cls, Opaque | Unknown | Ext):
             return Opaque("bool()")
         raise m.error(frame, node, "TypeError", "issubclass is given something that is no class")
+    hook = operators.operator_method(m, frame, "__subclasscheck__", kind, [cls], node)
+    if hook is not None and classes.is_class(m, kind):
+        return _bool(m, frame, [hook], {}, node)
     return _subclass(m, cls, kind)
 
 
@@ -274,6 +280,11 @@ def _number(kind: type) -> Rule:
                 raise m.error(frame, node, "TypeError", "the value is no number") from None
             except OverflowError:
                 return Opaque()
+        own = ("__float__", "__index__") if kind is float else ("__int__", "__index__")
+        for name in own:
+            found = operators.operator_method(m, frame, name, args[0], [], node)
+            if found is not None:
+                return found
         wanted = ("__int__", "__float__", "__index__", "__trunc__")
         if args and not isinstance(args[0], Const) and protocols.lacks(m, args[0], *wanted):
             raise m.error(frame, node, "TypeError", "the value is no number")

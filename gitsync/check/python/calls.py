@@ -9,22 +9,24 @@ from typing import cast
 from gitsync.check.python import (
     backed,
     cached,
+    callbacks,
     classes,
+    containers,
     definitions,
     dynamic,
     expressions,
     generators,
     instances,
     invoking,
+    mappings,
+    ranking,
     reach,
     reading,
     routing,
     standard,
 )
-from gitsync.check.python.facts import HARBOR_BACKEND, LOCAL_BACKEND
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ModuleObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.values import (
     NONE,
     TRUE,
@@ -38,6 +40,7 @@ from gitsync.check.python.values import (
     Ext,
     Managed,
     Method,
+    Names,
     Opaque,
     Partial,
     Ref,
@@ -82,7 +85,7 @@ def spread(
     m: Machine, frame: Frame, value: Value, keywords: dict[str, Value], node: ast.AST
 ) -> Value | None:
     """`**value` into keyword arguments; what unknown further ones may be."""
-    value = backed.plain(m, value)
+    value = mappings.as_mapping(m, frame, value, node) or backed.plain(m, value)
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, DictObj):
@@ -90,6 +93,10 @@ def spread(
                 if isinstance(key, Const) and isinstance(key.value, str):
                     keywords[key.value] = m.concrete(item)
             return obj.rest
+    if isinstance(value, Names):
+        space = m.settle(value.oid)
+        keywords.update(containers.visible(space))
+        return space.taint
     return value if isinstance(value, Unknown) else Opaque()
 
 
@@ -171,18 +178,20 @@ def call(
             rest=rest,
             kwrest=kwrest,
         )
+    if isinstance(function, Method | Ext):
+        args = [mappings.snapshot(m, arg) for arg in args]
     if isinstance(function, Method):
         return methods.call_method(m, frame, function, args, keywords, node, unknown=rest or kwrest)
     if isinstance(function, Ext):
         return library.call_external(m, frame, function, args, keywords, node, rest or kwrest)
     if isinstance(function, Opaque):
         m.may_raise(m.place(frame, node))
-        if function.carries:
+        if function.carries or f"carries:{function.path}" in m.space(REGISTRY).values:
             doubt = m.unknown(frame, node, "an object that was given a component class is called")
             if function.path.startswith("decorated:"):
                 m.doubt(doubt)
             return doubt
-        top, _, _ = function.path.partition(".")
+        top, _, _ = function.path.removeprefix(PLAIN).partition(".")
         reading.notice_call(m, function.path, third=function.third)
         if args and function.path in _ENTERING:
             if definitions.is_left_with_effect(m, args[0]):
@@ -194,8 +203,16 @@ def call(
         given = any(reach.touches(m.state, v) for v in (*args, *keywords.values()))
         if given and function.path in _LATER:
             m.doubt(m.unknown(frame, node, "a function is kept and called when a block is left"))
-        if given and top in m.facts.stdlib:
-            m.store(REGISTRY, f"carries:{function.path.rpartition('.')[0]}", TRUE)
+        if top in m.facts.stdlib:
+            everything = [*args, *keywords.values()]
+            if function.path.endswith("().shuffle"):
+                ranking.shuffle(m, frame, args, keywords, node)
+            callbacks.called(m, frame, function.path, everything, node)
+        if given and top in m.facts.stdlib and top != "logging":  # which only shows
+            owner, _, name = function.path.rpartition(".")
+            m.store(REGISTRY, f"carries:{owner}", TRUE)
+            if not name.startswith(_KEEPING):
+                return m.unknown(frame, node, f"{function.path} is given a component class")
             return Opaque(f"{function.path}()", carries=True)
         return opaque_result(
             m, frame, function.path, args, keywords, node, like=function, kwrest=kwrest
@@ -241,6 +258,19 @@ def call(
     raise m.error(frame, node, "TypeError", "this value cannot be called")
 
 
+# methods that keep what they are given and give back a receipt, at most
+_KEEPING = (
+    "add",
+    "append",
+    "call_",
+    "connect",
+    "create_task",
+    "push",
+    "put",
+    "register",
+    "set",
+    "submit",
+)
 _LATER = tuple(
     f"contextlib.{kind}ExitStack().{name}"
     for kind in ("", "Async")
@@ -346,15 +376,26 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
                 return m.unknown(frame, node, "a class decorator cannot be looked into")
             return Opaque(f"{decorator.path}()", third=decorator.third)
         held = reach.touches(m.state, value)
+        if held and decorator.path.startswith(PLAIN):  # an overload of a single dispatch
+            m.store(REGISTRY, f"carries:{decorator.path.rpartition('.')[0]}", TRUE)
         known = Decorated(value, m.place(frame, node))
         path = f"decorated:{decorator.path}"
         return Opaque(path, third=decorator.third, carries=held, known=known)
     made = call(m, frame, decorator, [value], {}, node)
+    if isinstance(made, Unknown) and _is_plain_decorator(m, decorator, value):
+        made = Opaque("", carries=True)
     if isinstance(made, Opaque) and isinstance(decorator, Ext) and not component:
         top, _, _ = decorator.path.partition(".")
         if top in m.facts.stdlib and decorator.kind != "v":
             return replace(made, path=f"{PLAIN}{decorator.path}")
     return made
+
+
+def _is_plain_decorator(m: Machine, decorator: Value, value: Value) -> bool:
+    """A function of the standard library that certainly gives no class for a function."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    known = isinstance(decorator, Ext) and not decorator.path.endswith("operator.call")
+    return isinstance(obj, FunctionObj) and known
 
 
 def strings_of(m: Machine, frame: Frame, value: Value, node: ast.AST) -> list[str] | None:
@@ -391,32 +432,3 @@ def super_of(m: Machine, frame: Frame, args: list[Value], node: ast.AST) -> Valu
         # Called while the class is being made: only a metaclass's own `__new__` does that.
         return Super(frame.first_arg, frame.first_arg)
     return Opaque("super()")
-
-
-def record_backend(
-    m: Machine,
-    frame: Frame,
-    path: str,
-    keywords: dict[str, Value],
-    unknown: Value | None,
-    node: ast.AST,
-) -> None:
-    """Remember a call of an SDK backend for the warnings that are given at the end."""
-    if path not in (LOCAL_BACKEND, HARBOR_BACKEND):
-        return
-    places: dict[str, ast.AST] = {}
-    if isinstance(node, ast.Call):
-        places = {k.arg: k.value for k in node.keywords if k.arg is not None}
-    m.seen.backends.append(
-        BackendCall(
-            path,
-            m.place(frame, node),
-            {
-                name: (value, m.place(frame, places.get(name, node)))
-                for name, value in keywords.items()
-            },
-            unknown is None,
-            m.state.fork() if m.speculative or keywords else m.state,
-            m.origin,
-        )
-    )

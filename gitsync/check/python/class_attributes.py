@@ -5,11 +5,19 @@ from __future__ import annotations
 import ast
 import builtins
 
-from gitsync.check.python import backed, calls, classes, enums, exceptions, named_tuples
+from gitsync.check.python import (
+    backed,
+    calls,
+    classes,
+    enums,
+    exceptions,
+    mixins,
+    named_tuples,
+    reflection,
+)
 from gitsync.check.python.facts import BASES, METHODS
-from gitsync.check.python.heap import ClassObj, InstanceObj
+from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.plain_attributes import annotations_of
 from gitsync.check.python.values import (
     NONE,
     Alias,
@@ -25,7 +33,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import REGISTRY, Frame
+from gitsync.check.python.worlds import REGISTRY, Frame, Raised
 
 _BARE = (
     *(Ext(p, "c") for p in BASES.values()),
@@ -45,6 +53,16 @@ def of_class(
     """An attribute of a class of the repository."""
     if obj.taint is not None:
         return obj.taint
+    hook = classes.meta_attribute(m, obj, "__getattribute__") if obj.meta else None
+    if hook is not None:
+        return calls.call(m, frame, hook, [owner, Const(name)], {}, node)
+    return plainly_of_class(m, frame, owner, obj, name, node)
+
+
+def plainly_of_class(
+    m: Machine, frame: Frame, owner: Ref, obj: ClassObj, name: str, node: ast.AST
+) -> Value:
+    """What `type.__getattribute__` gives, and the metaclass's `__getattr__` where that raises."""
     if name not in obj.values:
         if name == "__abstractmethods__":
             return m.list_of([Const(n) for n in sorted(obj.abstract)], "frozenset")
@@ -59,7 +77,7 @@ def of_class(
     if name == "__class__":
         return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
     if name == "__annotations__" and name not in obj.values:
-        return annotations_of(m, frame, obj, node)
+        return m.new(DictObj(reflection.of_class(m, frame, obj, node)))
     if name == "__doc__" and name not in obj.values and isinstance(obj.node, ast.ClassDef):
         return Const(ast.get_docstring(obj.node, clean=False))
     found = class_lookup(m, owner, name)
@@ -67,6 +85,14 @@ def of_class(
         fields = named_tuples.fields(m, owner) if name == "_fields" else None
         if fields is not None:
             return TupleValue(tuple(Const(field) for field, _ in fields))
+        if name == "__dataclass_fields__":
+            parts = reflection.fields_of(m, frame, owner, node)
+            if parts is not None:
+                return m.new(DictObj({Const(k): v for k, v in parts.items()}))
+        if name == "__type_params__":
+            return m.unknown(frame, node, "the type parameters of a class are read")
+        if name in ("_make", "_field_defaults") and named_tuples.fields(m, owner) is not None:
+            return named_tuples.of_class(m, owner, name)
         if name == "__base__":
             return obj.bases[0]
         if name == "__orig_bases__" and any(isinstance(b, Alias) for b in obj.raw_bases or ()):
@@ -137,25 +163,46 @@ def _from_class(m: Machine, frame: Frame, found: Value, cls: Value, node: ast.AS
     return found if got is None else got
 
 
+def descriptor_method(m: Machine, found: Value | None, name: str) -> Value | None:
+    """`__get__`, `__set__` or `__delete__` of a class attribute that is an instance; else None."""
+    obj = m.obj(found) if isinstance(found, Ref) else None
+    method = classes.class_attribute(m, obj.cls, name) if isinstance(obj, InstanceObj) else None
+    return None if method is None or found is None else calls.bind(m, method, found)
+
+
 def _by_descriptor(
     m: Machine, frame: Frame, found: Value, args: list[Value], node: ast.AST
 ) -> Value | None:
     """What the `__get__` of a class attribute gives, None if it has none."""
-    obj = m.obj(found) if isinstance(found, Ref) else None
-    method = (
-        classes.class_attribute(m, obj.cls, "__get__") if isinstance(obj, InstanceObj) else None
-    )
-    if method is None:
-        return None
-    return calls.call(m, frame, calls.bind(m, method, found), args, {}, node)
+    method = descriptor_method(m, found, "__get__")
+    return None if method is None else calls.call(m, frame, method, args, {}, node)
 
 
 def of_instance(
     m: Machine, frame: Frame, owner: Ref, obj: InstanceObj, name: str, node: ast.AST
 ) -> Value:
-    """An attribute of an instance of a class."""
+    """An attribute of an instance: `__getattribute__`, then `__getattr__` where that raises."""
     if obj.taint is not None:
         return obj.taint
+    hook = classes.class_attribute(m, obj.cls, "__getattribute__")
+    late = classes.class_attribute(m, obj.cls, "__getattr__")
+    try:
+        if hook is None:
+            return plainly_of_instance(m, frame, owner, obj, name, node)
+        return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
+    except Raised as raised:
+        if late is None or not classes.exception_matches(m, raised.value, _ATTRIBUTE_ERROR):
+            raise
+    return calls.call(m, frame, calls.bind(m, late, owner), [Const(name)], {}, node)
+
+
+_ATTRIBUTE_ERROR = Ext("builtins.AttributeError", "c")
+
+
+def plainly_of_instance(
+    m: Machine, frame: Frame, owner: Ref, obj: InstanceObj, name: str, node: ast.AST
+) -> Value:
+    """What `object.__getattribute__` gives."""
     if name == "__class__":
         return obj.cls
     if name == "__dict__":
@@ -164,7 +211,7 @@ def of_instance(
     if isinstance(raw, Wrapped) and raw.kind == "property":
         return calls.call(m, frame, raw.function, [owner], {}, node)
     own = m.read(owner.oid, name)
-    if own is not None:
+    if own is not None and not _is_data_descriptor(m, raw):
         return own
     if isinstance(raw, Wrapped) and raw.kind == "cached_property":
         value = m.concrete(calls.call(m, frame, raw.function, [owner], {}, node))
@@ -176,22 +223,27 @@ def of_instance(
     if raw is not None:
         got = _by_descriptor(m, frame, raw, [owner, obj.cls], node)
         return calls.bind(m, raw, owner) if got is None else got
-    hook = classes.class_attribute(m, obj.cls, "__getattr__")
-    if hook is not None:
-        return calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
+    mixed = mixins.bound(m, frame, owner, name)
+    if mixed is not None:
+        return mixed
+    limit = reflection.of_variable(m, frame, owner, name, node)
+    if limit is not None:
+        return limit
     if backed.has_method(m, owner, name):
         return Method(owner, name)
     if name in ("_replace", "_asdict") and named_tuples.fields(m, obj.cls) is not None:
         return Method(owner, name)
+    shown = m.obj(obj.cls).name if isinstance(obj.cls, Ref) else "object"  # type: ignore[attr-defined]
+    missing = f"the {shown} object has no attribute '{name}'"
     if isinstance(obj.cls, Ext) and obj.cls.path.startswith("builtins.") and name[:2] != "__":
         kind = getattr(builtins, obj.cls.path.partition(".")[2], None)
         if isinstance(kind, type) and kind is not type and not hasattr(kind, name):
-            raise m.error(
-                frame, node, "AttributeError", f"the {kind.__name__} has no attribute '{name}'"
-            )
+            raise m.error(frame, node, "AttributeError", missing)
     lineage = classes.mro_of(m, obj.cls)
     if name == "data" and backed.plain(m, owner) != owner and set(lineage) & set(_WITH_DATA):
         return backed.plain(m, owner)
+    if classes.class_attribute(m, obj.cls, "__getattr__") is not None and name not in _OF_OBJECT:
+        raise m.error(frame, node, "AttributeError", missing)
     if any(not isinstance(p, Ref) and p not in _BARE for p in lineage):
         for part in lineage:
             if not isinstance(part, Ref):
@@ -199,8 +251,17 @@ def of_instance(
                 return Opaque(f"{path}().{name}")
     if name.startswith("__"):
         return Method(owner, name)
-    shown = m.obj(obj.cls).name if isinstance(obj.cls, Ref) else "object"  # type: ignore[attr-defined]
-    raise m.error(frame, node, "AttributeError", f"the {shown} object has no attribute '{name}'")
+    raise m.error(frame, node, "AttributeError", missing)
+
+
+_OF_OBJECT = frozenset(dir(object))
+
+
+def _is_data_descriptor(m: Machine, raw: Value | None) -> bool:
+    """True if a class attribute goes before the instance's own attribute."""
+    return descriptor_method(m, raw, "__set__") is not None and (
+        descriptor_method(m, raw, "__get__") is not None
+    )
 
 
 def of_super(m: Machine, frame: Frame, owner: Super, name: str, node: ast.AST) -> Value:

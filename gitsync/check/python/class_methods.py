@@ -13,6 +13,7 @@ from gitsync.check.python import (
     expressions,
     instances,
     making,
+    mixins,
     models,
     reach,
     storing,
@@ -58,7 +59,14 @@ def class_method(
         return m.list_of(list(found))
     if name == "__new__":
         cls = args[0] if args else owner
-        return m.new(InstanceObj(cls)) if classes.is_class(m, cls) else Opaque()
+        if not classes.is_class(m, cls):
+            return Opaque()
+        fresh = m.new(InstanceObj(cls))
+        backed.equip(m, frame, fresh, cls, args[1:], node)
+        return fresh
+    if name == "_make" and args:
+        items, rest = expressions.items_of(m, frame, args[0], node)
+        return instances.new_instance(m, frame, owner, obj, items, {}, node, rest)
     if name == "__call__":
         return instances.new_instance(m, frame, owner, obj, args, keywords, node)
     if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
@@ -122,7 +130,7 @@ def super_method(
                     reason = "object.__new__() takes the class and nothing else"
                     raise m.error(frame, node, "TypeError", reason)
                 fresh = m.new(InstanceObj(cls, tuple(args[1:])))
-                backed.equip(m, fresh, cls)
+                backed.equip(m, frame, fresh, cls, args[1:], node)
                 return fresh
         return Opaque()
     if name == "__call__" and isinstance(subject, Ref):
@@ -149,11 +157,9 @@ def super_method(
                 for word, value in keywords.items():
                     m.store(subject.oid, word, value)
         return NONE
-    if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
+    if name in ("__setattr__", "__delattr__") and args and isinstance(args[0], Const):
         if isinstance(subject, Ref):
-            space = m.obj(subject)
-            if isinstance(space, Namespace):
-                m.store(subject.oid, str(args[0].value), args[1])
+            _plainly_stored(m, frame, subject, str(args[0].value), args[1:], node)
         return NONE
     if name == "__init_subclass__" and keywords and unknown is None:
         others = set(_providers_after(m, subject, after)) - set(_SDK)
@@ -165,7 +171,10 @@ def super_method(
     if name in ("__init_subclass__", "__set_name__", "__exit__", "__enter__"):
         return NONE
     if name == "__getattribute__" and args and isinstance(args[0], Const):
-        return attributes.get(m, frame, subject, str(args[0].value), node)
+        return attributes.plainly(m, frame, subject, str(args[0].value), node)
+    mixed = mixins.bound(m, frame, subject, name)
+    if mixed is not None:
+        return calls.call(m, frame, mixed, args, keywords, node)
     if backed.has_method(m, subject, name):
         return backed.call(m, frame, subject, name, args, keywords, node)
     if name in ("run", "grade"):
@@ -179,6 +188,19 @@ def super_method(
             return Opaque()
         return m.unknown(frame, node, "a built-in method of a component class is called")
     return Opaque()
+
+
+def _plainly_stored(
+    m: Machine, frame: Frame, subject: Ref, name: str, values: list[Value], node: ast.AST
+) -> None:
+    """`object.__setattr__`, or `object.__delattr__` if there is no value."""
+    space = m.obj(subject)
+    if not values:
+        storing.remove(m, frame, subject, name, node, plainly=True)
+    elif isinstance(space, InstanceObj):
+        storing.put(m, frame, subject, name, values[0], node, plainly=True)
+    elif isinstance(space, Namespace):
+        m.store(subject.oid, name, values[0])
 
 
 # bases whose constructor is that of `object`

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import calls, expressions
+from gitsync.check.python import calls, expressions, slots
 from gitsync.check.python.facts import BASES, facts
 from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
@@ -247,6 +247,8 @@ def _mro_value(m: Machine, ref: Ref, name: str) -> Value | None:
             own = m.read(part.oid, name) if isinstance(obj, ClassObj) else None
             if own is not None:
                 return own
+            if isinstance(obj, ClassObj) and slots.has_slot(m, obj, name):
+                return Opaque("slot")
         elif isinstance(part, Ext):
             found = facts().class_facts(part.path)
             if name in found.abstract:

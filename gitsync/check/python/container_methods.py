@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import ast
+import collections
 from typing import cast
 
-from gitsync.check.python import containers, expressions, iterables, keys, sets, subscripts
+from gitsync.check.python import (
+    backed,
+    containers,
+    expressions,
+    iterables,
+    keys,
+    mappings,
+    sets,
+    subscripts,
+)
 from gitsync.check.python.heap import DictObj, ListObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import NONE, Const, Names, Opaque, Ref, TupleValue, Value
+from gitsync.check.python.values import (
+    NONE,
+    TRUE,
+    Const,
+    Names,
+    Opaque,
+    Ref,
+    TupleValue,
+    Value,
+    View,
+)
 from gitsync.check.python.worlds import SYS_PATH, Frame
 
 
@@ -23,6 +43,8 @@ def list_method(
     node: ast.AST,
 ) -> Value:
     """A method of a list, set, deque or iterator."""
+    if name in backed.ITEM_METHODS:
+        return backed.call(m, frame, owner, name, args, keywords, node)
     if name in ("copy", "__iter__", "__enter__"):
         kind = "iterator" if name == "__iter__" else obj.kind
         return m.list_of(list(obj.items), kind, obj.rest)
@@ -66,6 +88,19 @@ def list_method(
             changed.items.insert(0, value)
         else:
             changed.items.append(value)
+        trim(changed, left=name == "append")
+        return NONE
+    if name == "extendleft" and len(args) == 1 and obj.rest is None:
+        items, rest = expressions.items_of(m, frame, args[0], node)
+        if rest is None:
+            target = cast(ListObj, m.state.change(owner.oid))
+            target.items[:0] = items[::-1]
+            trim(target, left=False)
+            return NONE
+    if name == "rotate" and obj.rest is None and (not args or isinstance(args[0], Const)):
+        turned = collections.deque(changed.items)
+        turned.rotate(args[0].value if args and isinstance(args[0], Const) else 1)
+        changed.items = list(turned)
         return NONE
     if name == "extend":
         for arg in args:
@@ -78,6 +113,7 @@ def list_method(
             if rest is not None:
                 known = [*([target.rest] if target.rest else []), rest]
                 target.rest = containers.blurred(m, frame, known, node)
+            trim(target)
         return NONE
     if name == "insert" and len(args) == 2 and isinstance(args[0], Const) and obj.rest is None:
         changed.items.insert(args[0].value, args[1])
@@ -130,6 +166,36 @@ def list_method(
     changed.rest = containers.blurred(m, frame, known, node)
     changed.items = []
     return changed.rest if name in ("pop", "popleft") else NONE
+
+
+def trim(changed: ListObj, *, left: bool = True) -> None:
+    """Drop what a deque with `maxlen` does not keep, on the side the new items did not come in."""
+    if changed.limit is not None and len(changed.items) > changed.limit:
+        count = len(changed.items) - changed.limit
+        changed.items = changed.items[count:] if left else changed.items[: changed.limit]
+
+
+def fill_deque(
+    m: Machine,
+    frame: Frame,
+    made: Ref,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+) -> None:
+    """`deque(iterable, maxlen)`; of a length that is not known any item may be lost."""
+    given = dict(zip(("iterable", "maxlen"), args, strict=False)) | keywords
+    items, rest = expressions.items_of(m, frame, given.get("iterable", TupleValue(())), node)
+    limit = given.get("maxlen", NONE)
+    changed = cast(ListObj, m.state.change(made.oid))
+    changed.items, changed.rest = items, rest
+    if isinstance(limit, Const) and isinstance(limit.value, int):
+        changed.limit = limit.value
+        trim(changed)
+    elif limit != NONE:
+        changed.limit = 0
+        changed.rest = m.unknown(frame, node, "how many items the deque keeps is not known")
+        changed.items = []
 
 
 def _joined(
@@ -214,6 +280,8 @@ def dict_method(
     node: ast.AST,
 ) -> Value:
     """A method of a dict."""
+    if name in backed.ITEM_METHODS:
+        return backed.call(m, frame, owner, name, args, keywords, node)
     key = args[0] if args else NONE
     default = args[1] if len(args) > 1 else NONE
     if name in ("get", "pop", "setdefault"):
@@ -242,7 +310,7 @@ def dict_method(
             subscripts.remove_item(m, frame, owner, key, node)
         return subscripts.pick_any(m, frame, values, node)
     if name in ("items", "values", "keys"):
-        return _view(m, obj.items, obj.rest, name)
+        return View(owner, name)
     if name == "copy":
         return m.new(obj.copy())
     changed = cast(DictObj, m.state.change(owner.oid))
@@ -263,9 +331,25 @@ def dict_method(
         changed.items = {}
         changed.rest = None
         return NONE
-    if name == "popitem" and obj.rest is None and obj.items:
-        last = list(changed.items)[-1]
-        return TupleValue((last, changed.items.pop(last)))
+    if name == "popitem" and obj.rest is None:
+        if not obj.items:
+            raise m.error(frame, node, "KeyError", "the dictionary is empty")
+        which = expressions.known_truth(m, frame, (*args, keywords.get("last", TRUE))[0], node)
+        if which is not None:
+            found = list(changed.items)[-1 if which else 0]
+            return TupleValue((found, m.concrete(changed.items.pop(found))))
+    if name == "move_to_end" and obj.rest is None:
+        keys.require_hashable(m, frame, key, node)
+        at = keys.find(m, obj, key)
+        which = expressions.known_truth(m, frame, (*args[1:], keywords.get("last", TRUE))[0], node)
+        if at is not None and which is not None:
+            if at not in obj.items:
+                raise m.error(frame, node, "KeyError", "the dictionary has no such key")
+            moved = changed.items.pop(at)
+            changed.items = {**changed.items, at: moved} if which else {at: moved, **changed.items}
+            return NONE
+    if name in ("popitem", "move_to_end"):
+        return containers.spoil(m, frame, owner, node, args) or Opaque()
     return Opaque()
 
 
@@ -322,17 +406,8 @@ def names_method(
         shown: dict[Value, Value] = {Const(k): v for k, v in containers.visible(space).items()}
         if name == "copy":
             return m.new(DictObj(shown, space.taint))
-        return _view(m, shown, space.taint, name)
+        return mappings.shown_by(m, shown, space.taint, name)
     if name == "clear":
         m.taint(owner.oid, m.unknown(frame, node, "all names are deleted"))
         return NONE
     return Opaque()
-
-
-def _view(m: Machine, items: dict[Value, Value], rest: Value | None, name: str) -> Value:
-    if name == "keys":
-        return m.list_of(list(items), "keys", None if rest is None else Opaque())
-    if name == "values":
-        return m.list_of([m.concrete(v) for v in items.values()], "list", rest)
-    pairs: list[Value] = [TupleValue((k, m.concrete(v))) for k, v in items.items()]
-    return m.list_of(pairs, "items", None if rest is None else TupleValue((Opaque(), rest)))

@@ -12,6 +12,7 @@ from gitsync.check.python import (
     comprehensions,
     generators,
     keys,
+    mappings,
     reach,
     sets,
 )
@@ -50,6 +51,23 @@ def blurred(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Val
         return m.unknown(frame, node, "the contents of the container are not known")
     first = values[0] if values else None
     return first if isinstance(first, Opaque) and len(values) == 1 else Opaque()
+
+
+def spoil(m: Machine, frame: Frame, value: Value, node: ast.AST, more: list[Value]) -> Value | None:
+    """Forget what a container holds: it, and perhaps `more`, in an order that is not known.
+
+    Gives what stands for an item; None if the value is no container.
+    """
+    value = backed.plain(m, value)
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if not isinstance(value, Ref) or not isinstance(obj, ListObj | DictObj):
+        return None
+    held = list(obj.items if isinstance(obj, ListObj) else obj.items.values())
+    known = [*held, *more, *([obj.rest] if obj.rest is not None else [])]
+    changed = cast(ListObj | DictObj, m.state.change(value.oid))
+    changed.rest = blurred(m, frame, known, node)
+    changed.items.clear()
+    return changed.rest
 
 
 def put(m: Machine, frame: Frame, obj: DictObj, key: Value, value: Value, node: ast.AST) -> None:
@@ -97,6 +115,8 @@ def comprehended(
     if more:
         return m.list_of([], kind, blurred(m, frame, items, node))
     if kind == "set":
+        for item in items:
+            keys.require_hashable(m, frame, item, node)
         return sets.new_set(m, items, None)
     return m.list_of(items, kind)
 
@@ -105,6 +125,7 @@ def known_items(
     m: Machine, frame: Frame, value: Value, node: ast.AST
 ) -> tuple[list[Value], Value | None] | None:
     """Items in order and unknown further ones; None if the value is of another kind."""
+    value = mappings.snapshot(m, value)
     if isinstance(value, TupleValue):
         return list(value.items), None
     if isinstance(value, Const):
@@ -206,6 +227,7 @@ def update_in_place(m: Machine, owner: Ref, op: ast.operator, value: Value) -> b
 
 def equal(m: Machine, left: Value, right: Value) -> bool | None:
     """`left == right` if it is certain."""
+    left, right = mappings.snapshot(m, left), mappings.snapshot(m, right)
     if isinstance(left, Const) and isinstance(right, Const):
         try:
             return bool(left.value == right.value)
@@ -315,7 +337,7 @@ def _comparable(m: Machine, value: Value) -> Value:
 
 def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     """`item in owner` if it is certain."""
-    owner = backed.plain(m, owner)
+    owner = backed.plain(m, mappings.snapshot(m, owner))
     if isinstance(owner, Const) and isinstance(item, Const):
         try:
             return item.value in owner.value
@@ -337,6 +359,8 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
         obj = m.obj(owner)
         if isinstance(obj, ListObj):
             items, rest = obj.items, obj.rest
+            if obj.kind == "iterator":
+                return _taken_until(m, owner, item)
         elif isinstance(obj, DictObj):
             held = keys.find(m, obj, item)
             if held is not None and held in obj.items:
@@ -348,6 +372,19 @@ def contains(m: Machine, owner: Value, item: Value) -> bool | None:
     if True in answers:
         return True
     return None if None in answers or rest is not None else False
+
+
+def _taken_until(m: Machine, owner: Ref, item: Value) -> bool | None:
+    """`item in iterator`, which takes the items out up to the one it looks for."""
+    changed = cast(ListObj, m.state.change(owner.oid))
+    while changed.items:
+        same = equal(m, changed.items.pop(0), item)
+        if same:
+            return True
+        if same is None:
+            changed.rest = too_many(m, changed.items)
+            changed.items = []
+    return False if changed.rest is None else None
 
 
 def constant(value: Any) -> Value:

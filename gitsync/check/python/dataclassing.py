@@ -151,7 +151,7 @@ def apply_dataclass(
     annotations = cls.values.get(ANNOTATIONS)
     written: list[str] = []
     for entry in annotations.items if isinstance(annotations, TupleValue) else ():
-        parts = cast(TupleValue, entry).items
+        parts = cast(TupleValue, entry).items[:2]
         name, text = (p.value if isinstance(p, Const) else "" for p in parts)
         head = str(text).split("[")[0].rpartition(".")[2].strip("\"' ")
         if head == "ClassVar":
@@ -163,13 +163,13 @@ def apply_dataclass(
         default = cls.values.get(str(name))
         required = default is None
         only = keyword_only
-        accepted, factory = True, None
+        accepted, factory, metadata = True, None, None
         if isinstance(default, Decorator) and default.name == "field":
             given = dict(default.parts)
             if given.get("compare", TRUE) != TRUE:
                 apart.add(str(name))
             accepted = given.get("init") != Const(False)
-            factory = given.get("default_factory")
+            factory, metadata = given.get("default_factory"), given.get("metadata")
             required = not ({"default", "default_factory"} & set(given))
             if {"default", "default_factory"} <= set(given):
                 reason = f"the field {name} has a default and a default_factory"
@@ -181,7 +181,10 @@ def apply_dataclass(
             else:
                 cls.values.pop(str(name), None)
         _check_default(m, frame, str(name), cls.values.get(str(name)), node)
-        fields[str(name)] = FieldOf(str(name), required, only, head == "InitVar", accepted, factory)
+        is_handed_on = head == "InitVar"
+        fields[str(name)] = FieldOf(
+            str(name), required, only, is_handed_on, accepted, factory, metadata
+        )
     cls.fields = tuple(fields.values())
     optional = ""
     for field in cls.fields:
@@ -223,7 +226,8 @@ def make(
         if not parts or not isinstance(parts[0], Const):
             rest = rest or Opaque()
             continue
-        entries.append(TupleValue((parts[0], Const(_type_text(parts[1:2])))))
+        kind = parts[1] if len(parts) > 1 else Ext("typing.Any")
+        entries.append(TupleValue((parts[0], Const(_type_text(parts[1:2])), kind)))
         if len(parts) > 2:
             values[str(parts[0].value)] = parts[2]
     if not isinstance(name, Const) or more_bases or more_items or rest:

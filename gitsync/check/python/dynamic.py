@@ -7,6 +7,7 @@ from typing import cast
 
 from gitsync.check.python import (
     attributes,
+    backed,
     calls,
     classes,
     containers,
@@ -215,15 +216,28 @@ def _setattr(
     return NONE
 
 
-def _delattr(
+def _delattr(*, plainly: bool) -> Rule:
+    """`delattr`, or what `object.__delattr__` does."""
+
+    def delete(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        if len(args) == 2:
+            if isinstance(args[1], Const):
+                storing.remove(m, frame, args[0], str(args[1].value), node, plainly=plainly)
+            elif isinstance(args[0], Ref) and isinstance(m.obj(args[0]), ModuleObj):
+                m.taint(args[0].oid, m.unknown(frame, node, "a name that is not known is deleted"))
+        return NONE
+
+    return delete
+
+
+def _plain_getattr(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    if len(args) == 2:
-        if isinstance(args[1], Const):
-            storing.remove(m, frame, args[0], str(args[1].value), node)
-        elif isinstance(args[0], Ref) and isinstance(m.obj(args[0]), ModuleObj):
-            m.taint(args[0].oid, m.unknown(frame, node, "a name that is not known is deleted"))
-    return NONE
+    if len(args) == 2 and isinstance(args[1], Const) and isinstance(args[1].value, str):
+        return m.concrete(attributes.plainly(m, frame, args[0], args[1].value, node))
+    return _getattr(m, frame, args, keywords, node)
 
 
 def _hasattr(
@@ -249,8 +263,19 @@ def _hasattr(
             return FALSE
         if isinstance(args[0], Ext) and isinstance(found, Ext) and found.kind == "v":
             return Opaque("bool()")
-        return Opaque("bool()") if isinstance(found, Opaque | Unknown | Method) else TRUE
+        if isinstance(found, Method) and not _is_listed(m, args[0], args[1].value):
+            return Opaque("bool()")
+        return Opaque("bool()") if isinstance(found, Opaque | Unknown) else TRUE
     return Opaque("bool()")
+
+
+def _is_listed(m: Machine, owner: Value, name: str) -> bool:
+    """True if a built-in container certainly has the method."""
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if isinstance(owner, TupleValue) or (isinstance(obj, DictObj) and obj.factory is None):
+        return True
+    plain = isinstance(obj, ListObj) and obj.kind in ("list", "set", "frozenset")
+    return plain or backed.has_method(m, owner, name)
 
 
 def _current_exception(
@@ -285,8 +310,10 @@ FRAME_CALLS: dict[str, Rule] = {
     "builtins.setattr": _setattr,
     "builtins.type.__setattr__": _setattr,
     "builtins.object.__setattr__": _plain_setattr,
-    "builtins.object.__delattr__": _delattr,
-    "builtins.type.__delattr__": _delattr,
-    "builtins.delattr": _delattr,
+    "builtins.object.__delattr__": _delattr(plainly=True),
+    "builtins.type.__delattr__": _delattr(plainly=True),
+    "builtins.delattr": _delattr(plainly=False),
+    "builtins.object.__getattribute__": _plain_getattr,
+    "builtins.type.__getattribute__": _plain_getattr,
     "builtins.hasattr": _hasattr,
 }

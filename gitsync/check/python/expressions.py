@@ -11,7 +11,6 @@ from gitsync.check.python import (
     backed,
     calls,
     classes,
-    comparing,
     comprehensions,
     containers,
     definitions,
@@ -19,9 +18,11 @@ from gitsync.check.python import (
     instances,
     invoking,
     keys,
+    mappings,
     operators,
     protocols,
     sets,
+    specials,
     subscripts,
 )
 from gitsync.check.python.heap import (
@@ -89,6 +90,7 @@ def known_truth(m: Machine, frame: Frame, value: Value, node: ast.AST) -> bool |
         return bool(value.value)
     if isinstance(value, TupleValue):
         return bool(value.items)
+    value = mappings.snapshot(m, value)
     if isinstance(value, Ref):
         obj = m.obj(value)
         if isinstance(obj, ListObj):
@@ -166,38 +168,13 @@ def _dict(m: Machine, frame: Frame, node: ast.Dict) -> Value:
     obj = DictObj({})
     for key_node, value_node in zip(node.keys, node.values, strict=True):
         if key_node is None:
-            containers.absorb(m, obj, evaluate(m, frame, value_node))
+            whole = evaluate(m, frame, value_node)
+            containers.absorb(m, obj, mappings.as_mapping(m, frame, whole, node) or whole)
             continue
         key = evaluate(m, frame, key_node)
         value = evaluate(m, frame, value_node)
         containers.put(m, frame, obj, key, value, value_node)
     return m.new(obj)
-
-
-def _joined_str(m: Machine, frame: Frame, node: ast.JoinedStr) -> Value:
-    parts: list[str] = []
-    whole = True
-    for part in node.values:
-        if isinstance(part, ast.Constant):
-            if whole:
-                parts.append(str(part.value))
-            continue
-        if not isinstance(part, ast.FormattedValue):
-            whole = False
-            continue
-        value = evaluate(m, frame, part.value)
-        if part.format_spec is not None:
-            evaluate(m, frame, part.format_spec)
-            whole = False
-        if part.conversion in (-1, 115):
-            value = protocols.own_text(m, frame, value, part) or value
-        text = comparing.as_text(m, value) if part.conversion in (-1, 115) else None
-        if whole and text is not None:
-            parts.append(text)
-        else:
-            whole = False
-    known = Const("".join(parts)[: operators.MAX_CONSTANT])
-    return known if whole else Opaque("str()", known=known)
 
 
 # -- operators -------------------------------------------------------------------------------
@@ -259,8 +236,15 @@ def _compare(m: Machine, frame: Frame, node: ast.Compare) -> Value:
     result: Value = TRUE
     for index, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
         right = evaluate(m, frame, right_node)
-        known = operators.compare(m, frame, op, left, right, node)
         last = index == len(node.ops) - 1
+        found = operators.own_answer(m, frame, op, left, right, node)
+        if found is not None and last:
+            return found
+        known = (
+            operators.plainly_compared(m, frame, op, left, right, node)
+            if found is None
+            else known_truth(m, frame, found, node)
+        )
         if last:
             if known is None:
                 return Opaque("bool()")
@@ -341,6 +325,11 @@ def _await(m: Machine, frame: Frame, node: ast.Await) -> Value:
         return invoking.run_coroutine(m, frame, value, node)
     if isinstance(value, Unknown):
         return value
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, InstanceObj) and classes.class_attribute(m, obj.cls, "__await__"):
+        doubt = m.unknown(frame, node, "an object of its own kind is awaited")
+        m.doubt(doubt)
+        return doubt
     return Opaque(value.path + ".await") if isinstance(value, Opaque) else Opaque()
 
 
@@ -428,7 +417,7 @@ _RULES: dict[type[ast.expr], Callable[[Machine, Frame, Any], Value]] = {
     ast.List: _list,
     ast.Set: _set,
     ast.Dict: _dict,
-    ast.JoinedStr: _joined_str,
+    ast.JoinedStr: specials.joined_text,
     ast.BoolOp: _bool_op,
     ast.IfExp: _if_exp,
     ast.UnaryOp: _unary,

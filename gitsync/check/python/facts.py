@@ -34,6 +34,14 @@ MODEL_FIELDS: dict[str, dict[str, type]] = {
     "osmosis_ai.rollout.types.config.BaseConfig": {"name": str},
     "osmosis_ai.rollout.types.config.AgentWorkflowConfig": {"name": str},
     "osmosis_ai.rollout.types.config.GraderConfig": {"name": str},
+    "osmosis_ai.rollout.types.config.ConcurrencyConfig": {},
+}
+# Their fields that have a default, as they are annotated.
+OPTIONAL_FIELDS: dict[str, dict[str, str]] = {
+    "osmosis_ai.rollout.types.config.BaseConfig": {"description": "str | None"},
+    "osmosis_ai.rollout.types.config.AgentWorkflowConfig": {"concurrency": "ConcurrencyConfig"},
+    "osmosis_ai.rollout.types.config.GraderConfig": {"concurrency": "ConcurrencyConfig"},
+    "osmosis_ai.rollout.types.config.ConcurrencyConfig": {"max_concurrent": "int | None"},
 }
 EXTRA_OF_PREFIX = (
     ("osmosis_ai.rollout.server", "server"),

@@ -18,6 +18,7 @@ from gitsync.check.python import (
     containers,
     expressions,
     invoking,
+    iterables,
     reach,
 )
 from gitsync.check.python.heap import FunctionObj, ListObj, Namespace
@@ -219,6 +220,11 @@ def method(
     node: ast.AST,
 ) -> Value:
     """A method of a generator."""
+    if isinstance(owner, Coroutine) and name == "send" and not is_generator(m, owner):
+        result = invoking.run_coroutine(m, frame, owner, node)
+        ended = m.error(frame, node, "StopIteration", "the coroutine has ended")
+        m.store(cast(Ref, ended.value).oid, "value", result)
+        raise ended
     if name in ("__next__", "__anext__", "send", "asend"):
         return advance(m, frame, owner, node, sent=args[0] if args else NONE)
     if name in ("__iter__", "__aiter__"):
@@ -233,6 +239,10 @@ def _next_of_expression(m: Machine, frame: Frame, value: Lazy, node: ast.AST) ->
     used = _used(m, value.cell)
     if used == OVER:
         return []
+    if iterables.is_iterator(m, value.source):
+        found, _ = comprehensions.first_items(m, value, 1)
+        m.store(value.cell, "used", Const(1 if found else OVER))
+        return found
     if used and not _repeatable(value.node):
         return [unfollowed(m, frame, value, node)]
     found, more = comprehensions.first_items(m, value, used + 1)
@@ -240,6 +250,27 @@ def _next_of_expression(m: Machine, frame: Frame, value: Lazy, node: ast.AST) ->
         return [containers.blurred(m, frame, [*found, unfollowed(m, frame, value, node)], node)]
     m.store(value.cell, "used", Const(used + 1 if len(found) > used else OVER))
     return found[used:]
+
+
+def can_step(m: Machine, value: Lazy) -> bool:
+    """True if `step` can take one item after the other from a generator expression."""
+    if iterables.is_iterator(m, value.source):
+        return True
+    return _repeatable(value.node) and not any(
+        iterables.is_iterator(m, found)
+        for part in ast.walk(value.node)
+        if isinstance(part, ast.Name)
+        and (found := m.space(cast(Frame, value.frame).module).values.get(part.id)) is not None
+    )
+
+
+def step(m: Machine, frame: Frame, value: Lazy | Ref, node: ast.AST) -> Value | None:
+    """The next item of an iterator, which loses it; None at its end."""
+    if isinstance(value, Lazy):
+        found = _next_of_expression(m, frame, value, node)
+        return m.concrete(found[0]) if found else None
+    changed = cast(ListObj, m.state.change(value.oid))
+    return m.concrete(changed.items.pop(0)) if changed.items else None
 
 
 def search(m: Machine, frame: Frame, value: Value, node: ast.AST, wanted: bool) -> Value | None:
@@ -250,16 +281,26 @@ def search(m: Machine, frame: Frame, value: Value, node: ast.AST, wanted: bool) 
     kept = m.new(Namespace()).oid
 
     def take(given: Value) -> bool:
+        count = m.space(kept).values.get("count", Const(0))
+        m.store(kept, "count", Const(count.value + 1 if isinstance(count, Const) else 1))
         if expressions.is_true(m, frame, given, node) is not wanted:
             return True
         m.store(kept, "found", TRUE)
         return False
 
     more = False
+    if isinstance(value, Ref) and iterables.is_iterator(m, value):
+        while (item := step(m, frame, value, node)) is not None:
+            if not take(item):
+                break
+        return Const(("found" in m.space(kept).values) is wanted)
     if isinstance(value, Coroutine) and is_generator(m, value):
         more = drive(m, frame, value, node, take) is None
     elif isinstance(value, Lazy) and _used(m, value.cell) == 0:
         more = comprehensions.while_wanted(m, value, take)
+        is_found = "found" in m.space(kept).values
+        count = m.space(kept).values.get("count", Const(0))
+        m.store(value.cell, "used", count if is_found else Const(OVER))
     else:
         return None
     if "found" in m.space(kept).values:

@@ -222,18 +222,21 @@ class InstanceObj(Namespace):
 class ListObj:
     """A list (or an iterator, a set) of known items; `rest` stands for further unknown ones."""
 
-    __slots__ = ("epoch", "items", "kind", "rest")
+    __slots__ = ("epoch", "items", "kind", "limit", "rest")
     epoch: object
 
     def __init__(self, items: list[Value], kind: str = "list", rest: Value | None = None) -> None:
         self.items = items
         self.kind = kind  # list, set, frozenset, iterator, deque
         self.rest = rest
+        self.limit: int | None = None  # how many items a deque keeps
         self.epoch = None
 
     def copy(self) -> ListObj:
         """A shallow copy that another state may change."""
-        return ListObj(list(self.items), self.kind, self.rest)
+        new = ListObj(list(self.items), self.kind, self.rest)
+        new.limit = self.limit
+        return new
 
 
 class DictObj:

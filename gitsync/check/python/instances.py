@@ -8,6 +8,7 @@ from gitsync.check.python import (
     backed,
     calls,
     classes,
+    containers,
     enums,
     expressions,
     making,
@@ -31,7 +32,7 @@ from gitsync.check.python.values import (
     Value,
     Wrapped,
 )
-from gitsync.check.python.worlds import Frame
+from gitsync.check.python.worlds import Frame, Raised
 
 
 def iterate_instance(
@@ -40,7 +41,13 @@ def iterate_instance(
     """Iterating an instance of a local class."""
     method = classes.class_attribute(m, obj.cls, "__iter__")
     if method is not None:
-        result = calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+        result = m.concrete(calls.call(m, frame, calls.bind(m, method, value), [], {}, node))
+        held = m.obj(result) if isinstance(result, Ref) else None
+        if isinstance(result, Ref) and isinstance(held, InstanceObj):
+            following = classes.class_attribute(m, held.cls, "__next__")
+            if following is not None:
+                step = calls.bind(m, following, result)
+                return _stepped(m, frame, result, step, "StopIteration", node)
         if result == value:
             doubt = reach.touches(m.state, value)
             return [], m.unknown(frame, node, "an iterator of its own") if doubt else Opaque()
@@ -50,17 +57,37 @@ def iterate_instance(
         return fields, None
     if backed.plain(m, value) != value:
         return expressions.items_of(m, frame, backed.plain(m, value), node)
+    by_index = classes.class_attribute(m, obj.cls, "__getitem__")
+    if by_index is not None:
+        return _stepped(m, frame, value, calls.bind(m, by_index, value), "IndexError", node)
     if reach.holds(m.state, obj):
         return [], m.unknown(frame, node, "an object that holds a component is iterated over")
     if isinstance(obj.cls, Ref):
         cls = m.obj(obj.cls)
-        if (
-            isinstance(cls, ClassObj)
-            and all(isinstance(p, Ref) for p in cls.mro)
-            and classes.class_attribute(m, obj.cls, "__getitem__") is None
-        ):
+        if isinstance(cls, ClassObj) and all(isinstance(p, Ref) for p in cls.mro):
             raise m.error(frame, node, "TypeError", "this object cannot be iterated over")
     return [], Opaque()
+
+
+MAX_STEPS = 200
+
+
+def _stepped(
+    m: Machine, frame: Frame, value: Ref, step: Value, end: str, node: ast.AST
+) -> tuple[list[Value], Value | None]:
+    """What `__next__`, or `__getitem__` from 0 on, gives until it raises the end."""
+    items: list[Value] = []
+    for at in range(MAX_STEPS):
+        m.tick()
+        args: list[Value] = [Const(at)] if end == "IndexError" else []
+        try:
+            items.append(m.concrete(calls.call(m, frame, step, args, {}, node)))
+        except Raised as raised:
+            if not classes.exception_matches(m, raised.value, Ext(f"builtins.{end}", "c")):
+                raise
+            return items, None
+    m.taint(value.oid, m.unknown(frame, node, "an iterator goes on and on"))
+    return [], containers.blurred(m, frame, items, node)
 
 
 def instantiate(
@@ -141,8 +168,14 @@ def new_instance(
             raise m.error(
                 frame, node, "TypeError", f"the abstract class {cls.name} is instantiated ({names})"
             )
+        own_init = _constructor_part(m, ref, "__init__")
+        if own_init is None and Ext("typing.Protocol") in cls.bases:
+            raise m.error(frame, node, "TypeError", f"the protocol {cls.name} is instantiated")
         made = m.new(InstanceObj(ref, tuple(args) if rest is None else None))
-        backed.equip(m, made, ref)
+        backed.equip(m, frame, made, ref, args if new is None and rest is None else (), node)
+        deleter = classes.class_attribute(m, ref, "__del__")
+        if deleter is not None and reach.touches(m.state, deleter):
+            m.doubt(m.unknown(frame, node, "an object runs code when it is deleted"))
         if m.rehearsal is not None and classes.has_opaque_base(m, ref):
             from gitsync.check.python import rehearsals
 

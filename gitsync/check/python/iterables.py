@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from gitsync.check.python import (
+    backed,
     calls,
     classes,
+    container_methods,
     containers,
+    definitions,
     expressions,
     generators,
     keys,
+    mappings,
     operators,
     protocols,
+    ranking,
     sets,
     subscripts,
 )
@@ -27,6 +33,7 @@ from gitsync.check.python.values import (
     TRUE,
     Const,
     Coroutine,
+    Ext,
     Lazy,
     Opaque,
     Ref,
@@ -34,7 +41,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
-from gitsync.check.python.worlds import Frame
+from gitsync.check.python.worlds import Frame, Raised
 
 
 def _sequence(kind: str) -> Rule:
@@ -53,17 +60,24 @@ def _sequence(kind: str) -> Rule:
     return build
 
 
+def _deque(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    made = m.list_of([], "deque")
+    container_methods.fill_deque(m, frame, made, args, keywords, node)
+    return made
+
+
 def _dict(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     obj = DictObj({})
     if args:
-        first = args[0]
-        is_list = (
-            isinstance(first, TupleValue)
-            or (isinstance(first, Ref) and isinstance(m.obj(first), ListObj))
-            or isinstance(first, Coroutine)
-        )
+        first = mappings.as_mapping(m, frame, args[0], node) or args[0]
+        found = m.obj(first) if isinstance(first, Ref) else None
+        is_list = isinstance(first, TupleValue | Coroutine | Lazy) or isinstance(found, ListObj)
+        if isinstance(found, InstanceObj) and backed.plain(m, first) == first:
+            is_list = classes.class_attribute(m, found.cls, "__iter__") is not None
         if is_list:
             items, rest = expressions.items_of(m, frame, first, node)
             for pair in items:
@@ -130,6 +144,47 @@ def _filter(
     return m.list_of(out, "iterator", rest)
 
 
+def is_iterator(m: Machine, value: Value) -> bool:
+    """True for an iterator whose items are all known, and are lost when they are taken."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    return isinstance(obj, ListObj) and obj.kind == "iterator" and obj.rest is None
+
+
+def in_turn(
+    m: Machine, frame: Frame, args: list[Value], node: ast.AST, *, longest: bool = False
+) -> list[list[Value]] | None:
+    """Rows of the items of several iterables, one of which may be the same iterator twice.
+
+    None if there is no such iterator, or some items are not known.
+    """
+    if not any(is_iterator(m, arg) for arg in args):
+        return None
+    sources: list[Ref] = []
+    for arg in args:
+        if is_iterator(m, arg):
+            sources.append(cast(Ref, arg))
+            continue
+        items, rest = expressions.items_of(m, frame, arg, node)
+        if rest is not None:
+            return None
+        sources.append(m.list_of(items, "iterator"))
+    rows: list[list[Value]] = []
+    while True:
+        m.tick()
+        row: list[Value] = []
+        ended = 0
+        for source in sources:
+            item = generators.step(m, frame, source, node)
+            if item is None:
+                ended += 1
+                if not longest:
+                    return rows
+            row.append(NONE if item is None else item)
+        if ended == len(sources):
+            return rows
+        rows.append(row)
+
+
 def _columns(
     m: Machine, frame: Frame, args: list[Value], node: ast.AST
 ) -> list[tuple[list[Value], Value | None]]:
@@ -155,6 +210,9 @@ def _columns(
 def _zip(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
+    rows = in_turn(m, frame, args, node) if len(args) > 1 and not keywords else None
+    if rows is not None:
+        return m.list_of([TupleValue(tuple(row)) for row in rows], "iterator")
     columns = _columns(m, frame, args, node)
     strict = keywords.get("strict", FALSE)
     lengths = {len(items) for items, rest in columns if rest is None}
@@ -240,8 +298,18 @@ def ordered(
                     return m.list_of([i for _, i in pairs])
                 except TypeError:
                     raise m.error(frame, node, "TypeError", "the items cannot be ordered") from None
+        backwards = expressions.known_truth(m, frame, keywords.get("reverse", FALSE), node)
+        ranked = [ranking.Ranked(m, *pair) for pair in zip(items, keys, strict=True)]
+        if backwards is not None:
+            try:
+                return m.list_of([r.value for r in sorted(ranked, reverse=backwards)])
+            except ranking.Unclear:
+                pass
     everything = [*items, *([rest] if rest is not None else [])]
     return m.list_of([], "list", containers.blurred(m, frame, everything, node))
+
+
+_STOP = Ext("builtins.StopIteration", "c")
 
 
 def _next(
@@ -265,21 +333,42 @@ def _next(
         if isinstance(obj, InstanceObj):
             method = classes.class_attribute(m, obj.cls, "__next__")
             if method is not None:
-                return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+                try:
+                    return calls.call(m, frame, calls.bind(m, method, value), [], {}, node)
+                except Raised as raised:
+                    if default is None or not classes.exception_matches(m, raised.value, _STOP):
+                        raise
+                    return default
     if isinstance(value, Coroutine | Lazy):
         return m.concrete(generators.advance(m, frame, value, node, default=default))
     if isinstance(value, Unknown):
         return value
+    if isinstance(value, Opaque) and value.carries:
+        return m.unknown(frame, node, "an object that was given a component is iterated over")
     if protocols.lacks(m, value, "__next__"):
         raise m.error(frame, node, "TypeError", "this value is no iterator")
     return Opaque()
+
+
+# what `iter(function, sentinel)` does
+_UNTIL = cast(
+    ast.FunctionDef,
+    ast.parse(
+        "def iterator(function, sentinel):\n"
+        "    while not (item := function()) == sentinel:\n"
+        "        yield item\n"
+    ).body[0],
+)
 
 
 def _iter(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     value = args[0] if args else NONE
-    if isinstance(value, Coroutine | Lazy) or len(args) != 1:
+    if len(args) == 2:
+        asked = definitions.make_function(m, replace(frame, scope=None, closure=()), _UNTIL)
+        return calls.call(m, frame, asked, args, {}, node)
+    if isinstance(value, Coroutine | Lazy):
         return value
     items, rest = expressions.items_of(m, frame, value, node)
     return m.list_of(items, "iterator", rest)
@@ -350,7 +439,7 @@ RULES: dict[str, Rule] = {
     "builtins.tuple": _sequence("tuple"),
     "builtins.set": _sequence("set"),
     "builtins.frozenset": _sequence("frozenset"),
-    "collections.deque": _sequence("list"),
+    "collections.deque": _deque,
     "builtins.dict": _dict,
     "builtins.dict.fromkeys": _from_keys,
     "collections.OrderedDict": _dict,

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from gitsync.check.python import (
     calls,
     containers,
     expressions,
     generators,
+    iterables,
 )
+from gitsync.check.python.heap import ListObj
 from gitsync.check.python.machine import Machine, Rule
-from gitsync.check.python.values import NONE, Const, Coroutine, TupleValue, Value
+from gitsync.check.python.values import NONE, Const, Coroutine, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 MAX_MADE = 2000
@@ -61,7 +63,11 @@ def _islice(
         _, doubt = _whole(m, frame, args[:1], node)
         return m.list_of([], "iterator", doubt or m.unknown(frame, node, "the slice is not known"))
     start, stop, step = slice(*numbers).start, slice(*numbers).stop, slice(*numbers).step
-    if isinstance(args[0], Coroutine):
+    if iterables.is_iterator(m, args[0]) and stop is not None:
+        changed = cast(ListObj, m.state.change(cast(Ref, args[0]).oid))
+        items, changed.items = changed.items[:stop], changed.items[stop:]
+        rest = None
+    elif isinstance(args[0], Coroutine):
         items, rest = generators.collect(m, frame, args[0], node, limit=stop)
     else:
         items, rest = expressions.items_of(m, frame, args[0], node)
@@ -84,7 +90,8 @@ def _combined(work: Callable[..., Iterable[Any]], sizes: int) -> Rule:
             if len(some) <= MAX_MADE:
                 rows: list[Value] = [TupleValue(tuple(row)) for row in some]
                 return m.list_of(rows, "iterator")
-        each = containers.blurred(m, frame, [i for c in columns for i in c], node)
+        some_items = [i for c in columns for i in c] + list(keywords.values())
+        each = containers.blurred(m, frame, some_items, node)
         return m.list_of([], "iterator", m.list_of([], "tuple", doubt or each))
 
     return run
@@ -98,6 +105,7 @@ def _while(keep: bool, *, first_only: bool) -> Rule:
     ) -> Value:
         if len(args) != 2:
             raise m.error(frame, node, "TypeError", "this needs a function and an iterable")
+        is_iterator = keep and iterables.is_iterator(m, args[1])
         columns, doubt = _whole(m, frame, args[1:], node)
         if doubt is not None:
             return m.list_of([], "iterator", doubt)
@@ -106,6 +114,8 @@ def _while(keep: bool, *, first_only: bool) -> Rule:
         for at, item in enumerate(items):
             test = item if args[0] == NONE else calls.call(m, frame, args[0], [item], {}, node)
             if not expressions.is_true(m, frame, test, node):
+                if first_only and is_iterator:
+                    cast(ListObj, m.state.change(cast(Ref, args[1]).oid)).items = items[at + 1 :]
                 if first_only:
                     passed = items[:at] if keep else items[at:]
                     return m.list_of(passed, "iterator")
@@ -151,6 +161,18 @@ def _cycle(
     return m.list_of([] if doubt is not None else items, "iterator", more)
 
 
+_LONGEST = _combined(lambda *columns: itertools.zip_longest(*columns, fillvalue=NONE), 0)
+
+
+def _zip_longest(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    rows = None if keywords else iterables.in_turn(m, frame, args, node, longest=True)
+    if rows is None:
+        return _LONGEST(m, frame, args, keywords, node)
+    return m.list_of([TupleValue(tuple(row)) for row in rows], "iterator")
+
+
 RULES: dict[str, Rule] = {
     "itertools.chain": _chain,
     "itertools.chain.from_iterable": _from_iterable,
@@ -159,9 +181,7 @@ RULES: dict[str, Rule] = {
     "itertools.permutations": _combined(itertools.permutations, 1),
     "itertools.combinations": _combined(itertools.combinations, 1),
     "itertools.pairwise": _combined(itertools.pairwise, 0),
-    "itertools.zip_longest": _combined(
-        lambda *columns: itertools.zip_longest(*columns, fillvalue=NONE), 0
-    ),
+    "itertools.zip_longest": _zip_longest,
     "itertools.takewhile": _while(True, first_only=True),
     "itertools.dropwhile": _while(False, first_only=True),
     "itertools.filterfalse": _while(False, first_only=False),

@@ -10,7 +10,7 @@ import ast
 import builtins
 from collections.abc import Iterable
 
-from gitsync.check.python import classes, protocols
+from gitsync.check.python import calls, classes, protocols
 from gitsync.check.python.facts import BASES
 from gitsync.check.python.heap import (
     ClassObj,
@@ -171,6 +171,10 @@ def require_hashable(m: Machine, frame: Frame, key: Value, node: ast.AST) -> Non
             raise m.error(frame, node, "TypeError", f"a {kind} cannot be hashed")
         if protocols.has_no_hash(m, key):
             raise m.error(frame, node, "TypeError", "this object cannot be hashed")
+        if isinstance(obj, InstanceObj):
+            method = classes.class_attribute(m, obj.cls, "__hash__")
+            if isinstance(method, Ref):
+                calls.call(m, frame, calls.bind(m, method, key), [], {}, node)
 
 
 def find(m: Machine, obj: DictObj, key: Value) -> Value | None:

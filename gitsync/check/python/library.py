@@ -10,9 +10,11 @@ from typing import cast
 
 from gitsync.check.python import (
     backed,
+    backends,
     builtin_functions,
     callables,
-    calls,
+    callbacks,
+    copying,
     dynamic,
     exceptions,
     import_tools,
@@ -20,25 +22,27 @@ from gitsync.check.python import (
     iterator_tools,
     models,
     numbers,
+    ranking,
     reach,
     reading,
+    reflection,
+    specials,
     standard,
     standard_types,
 )
 from gitsync.check.python.facts import CREATE_SERVER, REQUIRED_ARGUMENTS
-from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj, ModuleObj
+from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
+from gitsync.check.python.scopes import owned
 from gitsync.check.python.values import (
     NONE,
     Bound,
+    Const,
     Decorator,
     Ext,
-    Names,
     Opaque,
     Partial,
     Ref,
-    TupleValue,
-    Unknown,
     Value,
 )
 from gitsync.check.python.worlds import Frame
@@ -61,6 +65,11 @@ _DYNAMIC = (
     "inspect.stack",
     "ctypes.",
     "weakref.ref",
+    "pydoc.locate",
+    "pydoc.resolve",
+    "pydoc.safeimport",
+    "operator.call",
+    "_operator.call",
     "osmosis_ai.rollout.utils.imports.resolve_object",
 )
 _SHOWN_ONLY = frozenset(
@@ -79,11 +88,9 @@ _SHOWN_ONLY = frozenset(
         "builtins.input",
         "inspect.isclass",
         "inspect.isabstract",
-        "inspect.signature",
         "inspect.getsource",
         "inspect.getdoc",
         "inspect.getfile",
-        "typing.get_type_hints",
         "logging.getLogger",
         "logging.info",
         "logging.debug",
@@ -94,8 +101,6 @@ _SHOWN_ONLY = frozenset(
         "_warnings.warn",
         "typing.TypeVar",
         "typing.NewType",
-        "typing.get_args",
-        "dataclasses.fields",
         "dataclasses.is_dataclass",
         "pprint.pprint",
         "textwrap.dedent",
@@ -121,6 +126,7 @@ _IDENTITY = frozenset(
         "atexit.register",
         "typing.cast",
         "typing.reveal_type",
+        "typing.assert_type",
         "inspect.markcoroutinefunction",
         "unittest.case.expectedFailure",
         "abc.ABC.register",
@@ -160,7 +166,7 @@ def notice(
     if path == CREATE_SERVER:
         m.seen.server_created = True
     elif path.startswith("osmosis_ai."):
-        calls.record_backend(m, frame, path, keywords, rest or kwrest, node)
+        backends.record(m, frame, path, keywords, rest or kwrest, node)
     elif path in ("uvicorn.run", "uvicorn.main.run") or path in (
         "uvicorn.Server().run",
         "uvicorn.Server().serve",
@@ -180,10 +186,14 @@ _TABLES = (
     callables.RULES,
     iterables.RULES,
     standard.RULES,
+    copying.RULES,
     standard_types.RULES,
     numbers.RULES,
+    ranking.RULES,
     iterator_tools.RULES,
     import_tools.RULES,
+    reflection.RULES,
+    backends.RULES,
 )
 
 
@@ -217,6 +227,10 @@ def call_external(
                 form.bind(*args, **keywords)
             except TypeError as error:
                 raise m.error(frame, node, "TypeError", str(error)) from None
+    if path in specials.PATHS and args and unknown is None:
+        own = specials.own_result(m, frame, path, args, node)
+        if own is not None:
+            return own
     rule = next(
         (t[path] for t in _TABLES if path in t),
         None,
@@ -269,7 +283,10 @@ def call_external(
         isinstance(v, Ref | Bound | Partial) and reach.touches(m.state, v) for v in everything
     ):
         m.doubt(m.unknown(frame, node, "a thread runs code beside the import"))
-    if any(path.startswith(prefix) for prefix in _DYNAMIC):
+    unpickled = path in ("pickle.loads", "_pickle.loads") and any(
+        isinstance(v, Const) for v in args
+    )
+    if unpickled or any(path.startswith(prefix) for prefix in _DYNAMIC):
         if path.startswith("importlib.") and _harmless_importlib(path):
             return Opaque(f"{path}()")
         return m.unknown(frame, node, f"{path} can bring in anything")
@@ -278,14 +295,17 @@ def call_external(
     reading.notice_call(m, path, third=False)
     if path in REQUIRED_ARGUMENTS and unknown is None and not m.speculative:
         _check_sdk_call(m, frame, path, args, keywords, node)
+        backends.build(m, frame, path, keywords, node)
     models.check_arguments(m, frame, function, args, keywords, node, unknown)
     m.may_raise(m.place(frame, node))
     if path in _SHOWN_ONLY or path.startswith("osmosis_ai."):
         return Opaque(f"{path}()")
+    callbacks.called(m, frame, path, everything, node)
     if any(reach.touches(m.state, v) for v in everything):
-        if (function.kind != "c" or not _plain_library_class(m, function)) and any(
-            _direct(m, v) for v in everything
-        ):
+        if any(_binds_names(m, v) for v in everything):
+            m.doubt(m.unknown(frame, node, f"{path} is given a function that binds names"))
+        made_here = function.kind == "c" and _plain_library_class(m, function)
+        if not made_here and not path.startswith(_TELLS):
             return m.unknown(frame, node, f"{path} is given a component class")
         return Opaque(f"{path}()", carries=True)
     return Opaque(f"{path}()")
@@ -339,13 +359,35 @@ def _plain_library_class(m: Machine, function: Ext) -> bool:
     return not function.path.startswith("builtins.")
 
 
-def _direct(m: Machine, value: Value) -> bool:
-    """A component class itself, or a container of some: a function may hand it back."""
-    if isinstance(value, Unknown | TupleValue | Names):
-        return reach.touches(m.state, value)
-    if isinstance(value, Ref):
-        obj = m.obj(value)
-        return isinstance(obj, ClassObj | ListObj | DictObj | ModuleObj) and reach.touches(
-            m.state, value
-        )
-    return False
+# functions that tell something of what they are given, or keep it, but do not hand it out
+_TELLS = (
+    "inspect.is",
+    "asyncio.iscoroutine",
+    "functools.cmp_to_key",
+    "functools.singledispatch",
+    "signal.",
+    "_signal.",
+    "_functools.cmp_to_key",
+    "sys.set",
+    "atexit.",
+    "timeit.",
+    "warnings.",
+    "logging.",
+    "pprint.",
+    "reprlib.",
+    "re.",
+)
+
+
+def _binds_names(m: Machine, value: Value) -> bool:
+    """A function that may bind names of its module while a library calls it."""
+    while isinstance(value, Bound | Partial):
+        value = value.function
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if not isinstance(obj, FunctionObj) or not reach.touches(m.state, value):
+        return False
+    names = reach.mentioned(obj)
+    return bool(owned(obj.node).declared_global or names & _BINDING)
+
+
+_BINDING = frozenset({"globals", "setattr", "exec", "vars", "__dict__", "modules"})

@@ -291,7 +291,7 @@ class Loader(Finder):
         out: list[tuple[State, Value | Raised]] = []
         if top in self.facts.stdlib or top == "osmosis_ai":
             known = self.facts.modules.get(name)
-            exists = known is not None or top in self.facts.compiled or name.startswith("_")
+            exists = known is not None or name in self.facts.compiled or name.startswith("_")
             if top in self.facts.stdlib and known is None and "." in name and not optional:
                 # `import os.path`: an attribute that is a module.
                 parent, _, child = name.rpartition(".")

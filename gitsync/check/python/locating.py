@@ -79,12 +79,11 @@ class Locator(Findings):
     def _locate_file(self, entrypoint: str, folder: str) -> str:
         place = self._at_entrypoint()
         parts = entrypoint.split("/")
-        steps = posixpath.normpath(entrypoint) if entrypoint else ""
-        if entrypoint.startswith("/") or "\0" in entrypoint or steps.startswith(".."):
+        if entrypoint.startswith("/") or "\0" in entrypoint:
             raise self._outside(place)
-        if ".." in parts:
+        if ".." in parts:  # it may lead back into the folder
             target = self.files.resolve(f"{self.folder}/{entrypoint}")
-            if target is None or not _inside(target, folder):
+            if not _inside(target or posixpath.normpath(f"{folder}/{entrypoint}"), folder):
                 raise self._outside(place)
         if not entrypoint.endswith(".py") or parts[-1] == ".py":
             raise self.fatal(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 from gitsync.check.python import (
     expressions,
     generators,
+    iterables,
     reach,
     statements,
     targets,
@@ -17,7 +19,9 @@ from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State, covered, merge
 from gitsync.check.python.values import (
     Coroutine,
+    Lazy,
     Opaque,
+    Ref,
     Unknown,
     Value,
 )
@@ -77,10 +81,16 @@ def for_statement(
     out: list[Outcome] = []
     exits: list[Outcome] = []
 
-    def start() -> tuple[list[Value], Value | None] | Coroutine:
+    def start() -> tuple[list[Value], Value | None] | Coroutine | Lazy | Ref:
         value = expressions.evaluate(m, frame, node.iter)
         if isinstance(value, Coroutine) and generators.can_follow(m, value):
             return value
+        if isinstance(value, Lazy) and _is_left_early(node) and generators.can_step(m, value):
+            return value
+        if iterables.is_iterator(m, value) and isinstance(node.iter, ast.Name | ast.Attribute):
+            return cast(Ref, value)
+        if isinstance(value, Lazy) and _is_left_early(node):
+            return [], generators.unfollowed(m, frame, value, node.iter)
         return expressions.items_of(m, frame, value, node.iter)
 
     for after, found in m.branches(state, start):
@@ -92,6 +102,9 @@ def for_statement(
                 (exits if result.kind is Kind.NORMAL else out).append(
                     Outcome(result.state) if result.kind is Kind.BREAK else result
                 )
+            continue
+        if isinstance(found, Lazy | Ref):
+            exits += _step_by_step(m, frame, after, node, found, out)
             continue
         items, rest = found
         live = [Outcome(after)]
@@ -119,6 +132,47 @@ def for_statement(
     for result in m.join(exits):
         out += statements.block(m, frame, result.state, node.orelse)
     return m.join(out)
+
+
+def _is_left_early(node: ast.For | ast.AsyncFor) -> bool:
+    """True if a loop over an iterator with a name may leave items in it, or takes some itself."""
+    if not isinstance(node.iter, ast.Name):
+        return False
+    return any(
+        isinstance(part, ast.Break | ast.Return | ast.Raise)
+        or (isinstance(part, ast.Name) and part.id == node.iter.id)
+        for stmt in node.body
+        for part in ast.walk(stmt)
+    )
+
+
+def _step_by_step(
+    m: Machine,
+    frame: Frame,
+    state: State,
+    node: ast.For | ast.AsyncFor,
+    iterator: Lazy | Ref,
+    out: list[Outcome],
+) -> list[Outcome]:
+    """One item per pass is taken out of an iterator, which keeps the others."""
+    exits: list[Outcome] = []
+    live = [Outcome(state)]
+    for _ in range(MAX_PASSES):
+        again: list[Outcome] = []
+        for world in live:
+            for after, item in m.branches(
+                world.state, lambda: generators.step(m, frame, iterator, node.iter)
+            ):
+                if isinstance(item, Raised):
+                    out.append(Outcome(after, Kind.RAISE, raised=item))
+                elif item is None:
+                    exits.append(Outcome(after))
+                else:
+                    again += _one_pass(m, frame, [Outcome(after)], node, item, out)
+        live = m.join(again)
+        if not live:
+            break
+    return exits
 
 
 def _over_generator(

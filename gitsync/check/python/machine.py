@@ -69,6 +69,12 @@ class Machine(Worlds):
         kind = self.facts.builtins.get(name)
         if kind is not None:
             return builtin(name, kind)
+        if name == "__annotations__":
+            from gitsync.check.python import reflection
+
+            noted = reflection.in_scope(self, frame, node)
+            if noted is not None:
+                return noted
         raise self.error(frame, node, "NameError", f"the name '{name}' is not defined")
 
     def _settle(self, oid: int, name: str, found: Value, frame: Frame, node: ast.AST) -> Value:

@@ -6,7 +6,16 @@ import ast
 from dataclasses import replace
 from typing import cast
 
-from gitsync.check.python import calls, classes, definitions, expressions, generics, lineage, reach
+from gitsync.check.python import (
+    calls,
+    classes,
+    definitions,
+    expressions,
+    generics,
+    lineage,
+    models,
+    reach,
+)
 from gitsync.check.python.facts import BASES, facts
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj, Scope
 from gitsync.check.python.machine import Machine
@@ -37,7 +46,7 @@ def note_annotation(m: Machine, frame: Frame, node: ast.AnnAssign, value: Value 
     scope = m.space(frame.scope)
     old = scope.values.get(ANNOTATIONS)
     items = old.items if isinstance(old, TupleValue) else ()
-    entry = TupleValue((Const(node.target.id), Const(text)))
+    entry = TupleValue((Const(node.target.id), Const(text), value or Const(text)))
     kept = tuple(
         i for i in items if not (isinstance(i, TupleValue) and i.items[0] == Const(node.target.id))
     )
@@ -360,6 +369,7 @@ def create(
     if annotations is not None:
         cls.values[ANNOTATIONS] = annotations
     lineage.check_bases(m, frame, cls, bases, keywords, node)
+    models.check_body(m, frame, cls, node)
     ref = m.new(cls)
     if classes.is_enum(cls):
         from gitsync.check.python import enums

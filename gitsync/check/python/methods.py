@@ -15,7 +15,9 @@ from gitsync.check.python import (
     definitions,
     generators,
     named_tuples,
+    protocols,
     reading,
+    specials,
 )
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
@@ -144,6 +146,9 @@ def _text_method(
             return Const(value.join(texts))
         return Opaque("str()")
     if name == "format" and isinstance(value, str):
+        for arg in (*args, *keywords.values()):
+            if specials.formatted(m, frame, arg, Opaque("str()"), node) is None:
+                protocols.own_text(m, frame, arg, node)
         plain = [comparing.as_text(m, a) for a in args]
         named = {k: comparing.as_text(m, v) for k, v in keywords.items()}
         if (

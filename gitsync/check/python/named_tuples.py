@@ -13,6 +13,7 @@ from gitsync.check.python.values import (
     NONE,
     Const,
     Ext,
+    Method,
     Opaque,
     Ref,
     TupleValue,
@@ -90,6 +91,14 @@ def items(m: Machine, obj: InstanceObj) -> list[Value] | None:
     return [v for v in found if v is not None] if None not in found else None
 
 
+def of_class(m: Machine, cls: Ref, name: str) -> Value:
+    """`_make` and `_field_defaults`, read from the class."""
+    if name == "_make":
+        return Method(cls, name)
+    found = {f: classes.class_attribute(m, cls, f) for f, _ in fields(m, cls) or ()}
+    return m.new(DictObj({Const(f): v for f, v in found.items() if v is not None}))
+
+
 def call_method(
     m: Machine,
     frame: Frame,
@@ -137,7 +146,7 @@ def make(
     if bad or len(set(texts)) != len(texts):
         raise m.error(frame, node, "ValueError", "a field of the named tuple has no usable name")
     values: dict[str, Value] = {
-        ANNOTATIONS: TupleValue(tuple(TupleValue((Const(t), Const("object"))) for t in texts))
+        ANNOTATIONS: TupleValue(tuple(TupleValue((Const(t), Const("object"), NONE)) for t in texts))
     }
     if defaults:
         values.update(zip(texts[-len(defaults) :], defaults, strict=True))

@@ -12,6 +12,7 @@ from gitsync.check.python import (
     expressions,
     operators,
     subscripts,
+    targets,
 )
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import NONE, Const, Opaque, Value
@@ -132,7 +133,43 @@ _OPERATORS: dict[str, ast.operator] = {
     "and_": ast.BitAnd(),
     "xor": ast.BitXor(),
 }
+
+
+def _in_place(op: ast.operator) -> Rule:
+    """`operator.iadd` and the like: the first argument is changed if it can be."""
+
+    def run(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        if len(args) != 2 or keywords:
+            raise m.error(frame, node, "TypeError", "this function takes two arguments")
+        return targets.combined(m, frame, op, args[0], args[1], node)
+
+    return run
+
+
+def _set_item(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    if len(args) != 3:
+        raise m.error(frame, node, "TypeError", "setitem() takes three arguments")
+    subscripts.set_item(m, frame, args[0], args[1], args[2], node)
+    return NONE
+
+
+def _delete_item(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    if len(args) != 2:
+        raise m.error(frame, node, "TypeError", "delitem() takes two arguments")
+    subscripts.remove_item(m, frame, args[0], args[1], node)
+    return NONE
+
+
 RULES: dict[str, Rule] = {
+    "_operator.setitem": _set_item,
+    "_operator.delitem": _delete_item,
+    **{f"_operator.i{name.rstrip('_')}": _in_place(op) for name, op in _OPERATORS.items()},
     **{f"_operator.{name}": _operator(op) for name, op in _OPERATORS.items()},
     "builtins.sum": _sum,
     "builtins.max": _extreme(True),

@@ -9,19 +9,33 @@ from collections.abc import Callable
 from typing import Any
 
 from gitsync.check.python import (
+    backed,
     calls,
     classes,
     comparing,
     containers,
     expressions,
     keys,
+    mappings,
+    mixins,
     protocols,
     reach,
     sets,
 )
 from gitsync.check.python.heap import ClassObj, InstanceObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import Alias, Const, Ext, Opaque, Ref, TupleValue, Unknown, Value
+from gitsync.check.python.values import (
+    FALSE,
+    TRUE,
+    Alias,
+    Const,
+    Ext,
+    Opaque,
+    Ref,
+    TupleValue,
+    Unknown,
+    Value,
+)
 from gitsync.check.python.worlds import Frame
 
 MAX_CONSTANT = 4096
@@ -60,7 +74,9 @@ _OPERATOR_NAMES: dict[type[ast.operator], str] = {
 }
 
 
-_ORDER: dict[type[ast.cmpop], tuple[str, str]] = {
+_COMPARED: dict[type[ast.cmpop], tuple[str, str]] = {
+    ast.Eq: ("__eq__", "__eq__"),
+    ast.NotEq: ("__ne__", "__ne__"),
     ast.Lt: ("__lt__", "__gt__"),
     ast.LtE: ("__le__", "__ge__"),
     ast.Gt: ("__gt__", "__lt__"),
@@ -78,6 +94,7 @@ def binary(
         known = plain(right) if isinstance(right, Const) or isinstance(op, ast.Mod) else None
         if known is not None:
             return _constants(m, frame, op, left.value, known[0], node)
+    left, right = mappings.snapshot(m, left), mappings.snapshot(m, right)
     joined = containers.combine(m, op, left, right)
     if joined is not None:
         return joined
@@ -92,7 +109,9 @@ def binary(
         method = classes.type_operator(m, left, right)
         if method is None:
             return Alias(Ext("types.UnionType", "c"), (left, right))
-    for owner, other, text in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
+    if isinstance(left, Const) and isinstance(op, ast.Mod):
+        protocols.show(m, frame, right, node)
+    for owner, other, text in _sides(m, left, right, f"__{name}__", f"__r{name}__"):
         found = operator_method(m, frame, text, owner, [other], node)
         if found is not None:
             return found
@@ -100,6 +119,9 @@ def binary(
         return right
     if protocols.cannot_operate(m, name, left, right):
         raise m.error(frame, node, "TypeError", "the operands do not fit the operator")
+    if isinstance(op, ast.Mod) and isinstance(left, Const) and isinstance(left.value, str | bytes):
+        m.may_raise(m.place(frame, node))
+        return Opaque("str()")
     if reach.touches(m.state, left) or reach.touches(m.state, right):
         return m.unknown(frame, node, "the result of this operation cannot be worked out")
     m.may_raise(m.place(frame, node))
@@ -169,27 +191,67 @@ def _small(op: ast.operator, left: Any, right: Any) -> bool:
     return abs(right) <= 64 and abs(left) <= 2**32
 
 
+def own_answer(
+    m: Machine, frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.AST
+) -> Value | None:
+    """What the repository's own comparison method gives, which may be anything; None without."""
+    if not isinstance(left, Ref) and not isinstance(right, Ref):
+        return None
+    names = _COMPARED.get(type(op))
+    if names is None:
+        return None
+    for owner, other, name in _sides(m, left, right, *names):
+        found = operator_method(m, frame, name, owner, [other], node)
+        if found is None and isinstance(op, ast.NotEq):
+            equal = operator_method(m, frame, "__eq__", owner, [other], node)
+            if equal is not None:
+                known = expressions.known_truth(m, frame, equal, node)
+                found = Opaque("bool()") if known is None else Const(not known)
+        if found is not None:
+            return found
+    return None
+
+
+def _sides(
+    m: Machine, left: Value, right: Value, name: str, reflected: str
+) -> list[tuple[Value, Value, str]]:
+    """(owner, other, method) in the order Python asks; a subclass on the right goes first."""
+    sides = [(left, right, name), (right, left, reflected)]
+    if isinstance(left, Ref) and isinstance(right, Ref):
+        a, b = m.obj(left), m.obj(right)
+        if isinstance(a, InstanceObj) and isinstance(b, InstanceObj) and a.cls != b.cls:
+            first = classes.class_attribute(m, b.cls, reflected)
+            if a.cls in classes.mro_of(m, b.cls) and first is not None:
+                return sides[::-1]
+    return sides
+
+
 def compare(
     m: Machine, frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.AST
 ) -> bool | None:
-    """The result of a comparison; None if it is not certain."""
+    """The truth of a comparison; None if it is not certain."""
+    found = own_answer(m, frame, op, left, right, node)
+    if found is not None:
+        return expressions.known_truth(m, frame, found, node)
+    return plainly_compared(m, frame, op, left, right, node)
+
+
+def plainly_compared(
+    m: Machine, frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.AST
+) -> bool | None:
+    """The result where no `own_answer` is given."""
     if isinstance(op, ast.Is | ast.IsNot):
         same = comparing.identical(m, left, right)
         return same if same is None or isinstance(op, ast.Is) else not same
+    left, right = mappings.snapshot(m, left), mappings.snapshot(m, right)
     if isinstance(op, ast.Eq | ast.NotEq):
         wanted = isinstance(op, ast.Eq)
-        for owner, other in ((left, right), (right, left)):
-            found = None if wanted else operator_method(m, frame, "__ne__", owner, [other], node)
-            if found is not None:
-                return expressions.known_truth(m, frame, found, node)
-            found = operator_method(m, frame, "__eq__", owner, [other], node)
-            if found is not None:
-                same = expressions.known_truth(m, frame, found, node)
-                return same if same is None or wanted else not same
         same = containers.equal(m, left, right)
         return same if same is None or wanted else not same
     if isinstance(op, ast.In | ast.NotIn):
         found = operator_method(m, frame, "__contains__", right, [left], node)
+        if found is None:
+            found = _searched(m, frame, right, left, node)
         if found is not None:
             inside = expressions.known_truth(m, frame, found, node)
         elif protocols.cannot_contain(m, right, left):
@@ -203,10 +265,6 @@ def compare(
     version = comparing.compare_version(m, op, left, right)
     if version is not None:
         return version
-    for owner, other, method in ((left, right, 0), (right, left, 1)):
-        found = operator_method(m, frame, _ORDER[type(op)][method], owner, [other], node)
-        if found is not None:
-            return expressions.known_truth(m, frame, found, node)
     a, b = plain(keys.plain_value(m, left)), plain(keys.plain_value(m, right))
     if a is not None and b is not None:
         rules: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -222,6 +280,23 @@ def compare(
     if version is None and protocols.cannot_order(m, left, right):
         raise m.error(frame, node, "TypeError", "the values cannot be ordered")
     return None
+
+
+def _searched(m: Machine, frame: Frame, owner: Value, item: Value, node: ast.AST) -> Value | None:
+    """`item in owner` by a mixin, or by going through what `__iter__` gives; None for others."""
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if not isinstance(obj, InstanceObj):
+        return None
+    mixed = mixins.bound(m, frame, owner, "__contains__")
+    if mixed is not None:
+        return m.concrete(calls.call(m, frame, mixed, [item], {}, node))
+    if classes.class_attribute(m, obj.cls, "__iter__") is None or backed.plain(m, owner) != owner:
+        return None
+    items, rest = expressions.items_of(m, frame, owner, node)
+    answers = [containers.equal(m, each, item) for each in items]
+    if True in answers:
+        return TRUE
+    return Opaque("bool()") if None in answers or rest is not None else FALSE
 
 
 def plain(value: Value) -> tuple[Any] | None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import posixpath
-import re
 
-from gitsync.check.python import reach
-from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj
+from gitsync.check.python import reflection
+from gitsync.check.python.heap import DictObj, FunctionObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
-    ANNOTATIONS,
     Const,
     Ext,
     Method,
@@ -23,7 +21,7 @@ from gitsync.check.python.values import (
 )
 from gitsync.check.python.worlds import Frame
 
-_WORD = re.compile(r"[^\W\d]\w*")
+_INSIDE = ("__code__", "__closure__", "__defaults__", "__kwdefaults__", "__type_params__")
 
 
 def of_function(
@@ -45,7 +43,9 @@ def of_function(
         return Names(owner.oid)
     if name == "__get__":
         return Method(owner, name)
-    if name in ("__code__", "__closure__", "__defaults__", "__kwdefaults__"):
+    if name == "__annotations__":
+        return m.new(DictObj(reflection.of_function(m, frame, obj, node)))
+    if name in _INSIDE:
         return m.unknown(frame, node, "the inside of a function is used")
     if name.startswith("__"):
         return Opaque()
@@ -80,17 +80,3 @@ def of_constant(m: Machine, frame: Frame, owner: Const, name: str, node: ast.AST
         kind = type(owner.value).__name__
         raise m.error(frame, node, "AttributeError", f"a {kind} has no attribute '{name}'")
     return Method(owner, name)
-
-
-def annotations_of(m: Machine, frame: Frame, obj: ClassObj, node: ast.AST) -> Value:
-    """The names are known; a type is in doubt if its text names something that is a component."""
-    noted = obj.values.get(ANNOTATIONS)
-    items: dict[Value, Value] = {}
-    names = m.space(frame.module).values
-    for entry in noted.items if isinstance(noted, TupleValue) else ():
-        name, text = entry.items  # type: ignore[attr-defined]
-        words = set(_WORD.findall(str(text.value)))
-        doubtful = any(reach.touches(m.state, names[w]) for w in words if w in names)
-        reason = "an annotation names a component class"
-        items[name] = m.unknown(frame, node, reason) if doubtful else Opaque("annotation")
-    return m.new(DictObj(items))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import re
 import tomllib
+import urllib.parse
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,18 +84,11 @@ def _fill(project: Project, data: dict[str, Any], text: str, folder: str, entry:
     if isinstance(dynamic, list) and "dependencies" in dynamic:
         listed = None
     if isinstance(listed, list):
-        found: list[Requirement] = []
-        for item in listed:
-            if not isinstance(item, str):
-                continue
-            try:
-                requirement = Requirement(item)
-            except InvalidRequirement:
-                continue
-            found.append(requirement)
-            if requirement.url is not None and requirement.url.startswith("file:"):
-                _local(project, requirement.name, requirement.url[5:], text, folder)
-        project.dependencies = tuple(found)
+        project.dependencies = tuple(_requirements(listed))
+    for requirement in (*(project.dependencies or ()), *_further(data, table)):
+        if requirement.url is not None and requirement.url[:5].lower() == "file:":
+            target = urllib.parse.unquote(requirement.url[5:])
+            _local(project, requirement.name, target, text, folder)
     for name, source in _table(data, "tool", "uv", "sources").items():
         for each in source if isinstance(source, list) else [source]:
             if isinstance(each, dict) and isinstance(each.get("path"), str):
@@ -105,6 +100,26 @@ def _fill(project: Project, data: dict[str, Any], text: str, folder: str, entry:
             project.declared[role] = value
     if declared:
         project.declared_place = _find(text, "tool.gitsync.entrypoints", entry)
+
+
+def _requirements(listed: object) -> list[Requirement]:
+    """The requirements in a list that can be read."""
+    found: list[Requirement] = []
+    for item in listed if isinstance(listed, list) else ():
+        if isinstance(item, str):
+            with contextlib.suppress(InvalidRequirement):
+                found.append(Requirement(item))
+    return found
+
+
+def _further(data: dict[str, Any], table: dict[str, Any]) -> list[Requirement]:
+    """Requirements outside `[project].dependencies`, which an install may need as well."""
+    lists: list[object] = [_table(data, "build-system").get("requires")]
+    lists += _table(table, "optional-dependencies").values()
+    lists += _table(data, "dependency-groups").values()
+    uv = _table(data, "tool", "uv")
+    lists += [v for k, v in uv.items() if k.endswith("-dependencies")]
+    return [r for listed in lists for r in _requirements(listed)]
 
 
 def _local(project: Project, name: str, target: str, text: str, folder: str) -> None:

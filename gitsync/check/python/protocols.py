@@ -19,6 +19,7 @@ from gitsync.check.python.values import NONE, Const, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
+MAX_SHOWN = 200
 _KINDS: dict[str, type] = {
     "list": list,
     "set": set,
@@ -154,13 +155,50 @@ def has_no_hash(m: Machine, value: Value) -> bool:
     return False
 
 
-def own_text(m: Machine, frame: Frame, value: Value, node: ast.AST) -> Value | None:
-    """What the `__str__` or `__repr__` of the repository's own class gives."""
-    if whole_class(m, value) is None:
-        return None
-    cls = classes.class_of(m, value)
-    for name in ("__str__", "__repr__"):
-        method = classes.class_attribute(m, cls, name)
-        if method is not None:
-            return m.concrete(calls.call(m, frame, calls.bind(m, method, value), [], {}, node))
+def own_text(
+    m: Machine, frame: Frame, value: Value, node: ast.AST, *, name: str = "__str__"
+) -> Value | None:
+    """What the `__str__` or `__repr__` of the repository's own class gives.
+
+    The texts of what a container holds are asked for as well.
+    """
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, InstanceObj):
+        names = [name] if name == "__repr__" else [name, "__repr__"]
+        if whole_class(m, value) is None:
+            names = [name]  # a base that cannot be looked into may bring the other one
+        for each in names:
+            method = classes.class_attribute(m, obj.cls, each)
+            if method is not None:
+                return m.concrete(calls.call(m, frame, calls.bind(m, method, value), [], {}, node))
+    elif isinstance(obj, ListObj | DictObj) or isinstance(value, TupleValue):
+        _show_items(m, frame, value, obj, node, set())
     return None
+
+
+def show(m: Machine, frame: Frame, value: Value, node: ast.AST) -> None:
+    """Ask for the text of a value, or of each item of a tuple, as the `%` operator does."""
+    for each in value.items if isinstance(value, TupleValue) else (value,):
+        own_text(m, frame, m.concrete(each), node)
+
+
+def _show_items(
+    m: Machine, frame: Frame, value: Value, obj: object, node: ast.AST, seen: set[int]
+) -> None:
+    held: list[Value] = []
+    if isinstance(value, TupleValue):
+        held = list(value.items)
+    elif isinstance(obj, DictObj):
+        held = [part for pair in obj.items.items() for part in pair]
+    elif isinstance(obj, ListObj):
+        held = list(obj.items)
+    for item in held[:MAX_SHOWN]:
+        found = m.obj(item) if isinstance(item, Ref) else None
+        if isinstance(found, InstanceObj):
+            own_text(m, frame, item, node, name="__repr__")
+        elif isinstance(item, TupleValue) or isinstance(found, ListObj | DictObj):
+            if isinstance(item, Ref):
+                if item.oid in seen:
+                    continue
+                seen.add(item.oid)
+            _show_items(m, frame, item, found, node, seen)

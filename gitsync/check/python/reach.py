@@ -34,6 +34,7 @@ from gitsync.check.python.values import (
     Union,
     Unknown,
     Value,
+    View,
     Wrapped,
 )
 from gitsync.check.python.worlds import REGISTRY
@@ -104,10 +105,10 @@ def touches(state: State, value: Value, depth: int = 5) -> bool:
         parts = (value.function, *value.args, *(v for _, v in value.keywords))
         return any(touches(state, v, depth - 1) for v in parts)
     if isinstance(value, Alias):
-        return touches(state, value.origin, depth - 1)
+        return any(touches(state, v, depth - 1) for v in (value.origin, *value.args))
     if isinstance(value, Lazy):
         return touches(state, value.source, depth - 1) or _lazy_touches(state, value, depth - 1)
-    if isinstance(value, Super):
+    if isinstance(value, Super | View):
         return touches(state, value.owner, depth - 1)
     if isinstance(value, Decorator):
         return any(touches(state, v, depth - 1) for _, v in value.parts)
@@ -157,11 +158,25 @@ def _object_touches(state: State, value: Ref, depth: int) -> bool:
         return (
             obj.taint is not None
             or (isinstance(obj.cls, Ref) and is_component(state, obj.cls))
+            or _class_holds(state, obj.cls)
             or any(touches(state, v, depth - 1) for v in obj.values.values())
         )
     if isinstance(obj, ModuleObj):
-        return obj.taint is not None or any(_shallow(state, v) for v in obj.values.values())
+        return obj.taint is not None or any(
+            _shallow(state, v, f"{obj.name}.") for v in obj.values.values()
+        )
     return False
+
+
+def _class_holds(state: State, cls: Value) -> bool:
+    """True if the body of a class binds a component class to a name."""
+    made = state.heap.get(cls.oid) if isinstance(cls, Ref) else None
+    return isinstance(made, ClassObj) and any(
+        isinstance(v, Ref)
+        and isinstance(state.heap.get(v.oid), ClassObj)
+        and is_component(state, v)
+        for v in made.values.values()
+    )
 
 
 def holds(state: State, obj: InstanceObj) -> bool:
@@ -176,19 +191,26 @@ def holds(state: State, obj: InstanceObj) -> bool:
     )
 
 
-def _shallow(state: State, value: Value) -> bool:
-    return isinstance(value, Unknown) or (
-        isinstance(value, Ref)
-        and isinstance(state.heap.get(value.oid), ClassObj)
-        and is_component(state, value)
+def _shallow(state: State, value: Value, package: str) -> bool:
+    """True for a component class and for a submodule of the package that holds one."""
+    if not isinstance(value, Ref):
+        return isinstance(value, Unknown)
+    obj = state.heap.get(value.oid)
+    if isinstance(obj, ClassObj):
+        return is_component(state, value)
+    return (
+        isinstance(obj, ModuleObj)
+        and obj.name.startswith(package)
+        and (
+            obj.taint is not None
+            or any(_shallow(state, v, f"{obj.name}.") for v in obj.values.values())
+        )
     )
 
 
-def function_touches(state: State, function: FunctionObj, depth: int) -> bool:
-    """True if a function's code, or code it names, mentions a component or a dynamic construct."""
-    if depth <= 0:
-        return True
-    names = getattr(function.node, "_mentioned", None)
+def mentioned(function: FunctionObj) -> frozenset[str]:
+    """The names and attributes in a function's code; `import_module` for an import."""
+    names: frozenset[str] | None = getattr(function.node, "_mentioned", None)
     if names is None:
         found: set[str] = set()
         for node in ast.walk(function.node):
@@ -198,8 +220,17 @@ def function_touches(state: State, function: FunctionObj, depth: int) -> bool:
                 found.add(node.attr)
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 found.add("import_module")
+                found.update(alias.name for alias in node.names)
         names = frozenset(found)
         function.node._mentioned = names  # type: ignore[union-attr]
+    return names
+
+
+def function_touches(state: State, function: FunctionObj, depth: int) -> bool:
+    """True if a function's code, or code it names, mentions a component or a dynamic construct."""
+    if depth <= 0:
+        return True
+    names = mentioned(function)
     if names & _DYNAMIC:
         return True
     module = state.heap.get(function.module)

@@ -53,6 +53,15 @@ def slots_of(m: Machine, values: dict[str, Value]) -> list[Value] | None:
     return None
 
 
+def has_slot(m: Machine, cls: ClassObj, name: str) -> bool:
+    """True if one of the slots is the attribute `name` of the class."""
+    own = slots_of(m, cls.values) if "__slots__" in cls.values else None
+    return any(
+        isinstance(s, Const) and isinstance(s.value, str) and _mangled(s.value, cls.name) == name
+        for s in own or ()
+    )
+
+
 def check_slots(m: Machine, frame: Frame, cls: ClassObj, node: ast.AST) -> None:
     """Raise what `type.__new__` raises about the slots of a new class."""
     for slot in slots_of(m, cls.values) or ():

@@ -22,7 +22,6 @@ from gitsync.check.python.heap import (
     ClassObj,
     DictObj,
     FunctionObj,
-    InstanceObj,
     ListObj,
 )
 from gitsync.check.python.machine import Machine, Rule
@@ -108,7 +107,7 @@ def apply_decorator(
     if name == "wraps":
         given = dict(decorator.parts)
         wrapped = given.get("wrapped", NONE)
-        return wrapping.copy_attributes(m, value, wrapped, given.get("updated"))
+        return wrapping.copy_attributes(m, value, wrapped, given)
     if name in ("suppress", "closing", "aclosing"):
         raise m.error(frame, node, "TypeError", f"contextlib.{name}() is no decorator")
     if name == "accessor":
@@ -129,17 +128,6 @@ def _nullcontext(
     return m.list_of([value], "manager")
 
 
-def _copy(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    value = args[0] if args else NONE
-    if isinstance(value, Ref):
-        obj = m.obj(value)
-        if isinstance(obj, ListObj | DictObj | InstanceObj):
-            return m.new(obj.copy())
-    return value
-
-
 def _reduce(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
@@ -148,7 +136,9 @@ def _reduce(
     items, rest = expressions.items_of(m, frame, args[1], node)
     if len(args) > 2:
         items = [args[2], *items]
-    if rest is not None or not items:
+    if not items and rest is None:
+        raise m.error(frame, node, "TypeError", "reduce() of nothing has no result")
+    if rest is not None:
         return containers.blurred(m, frame, [*items, *args[:1], *((rest,) if rest else ())], node)
     value = items[0]
     for item in items[1:]:
@@ -262,9 +252,6 @@ RULES: dict[str, Rule] = {
     "dataclasses.replace": dataclassing.replace,
     "collections.namedtuple": named_tuples.make,
     "dataclasses.make_dataclass": dataclassing.make,
-    "typing.assert_type": _copy,
-    "copy.copy": _copy,
-    "copy.deepcopy": _copy,
     "asyncio.run": _run_async,
     "asyncio.runners.run": _run_async,
     "asyncio.tasks.shield": _future,

@@ -150,14 +150,14 @@ def _new_type(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     """No class: an object that gives back whatever it is called with."""
-    return Decorator("new-type")
+    return Decorator("new-type", (("type", args[1]),) if len(args) == 2 else ())
 
 
 def _type_variable(path: str) -> Rule:
     def make(
         m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
     ) -> Value:
-        return generics.make(m, path, *args)
+        return generics.make(m, path, *args, *keywords.values())
 
     return make
 

@@ -25,6 +25,7 @@ from gitsync.check.python.values import (
     Union,
     Unknown,
     Value,
+    View,
     Wrapped,
 )
 
@@ -289,7 +290,9 @@ class _Likeness:
             return len(left) == len(right) and all(map(self._alike, left, right))
         if isinstance(left, dict):
             return self._mapping(left, right)
-        if isinstance(left, TupleValue | Bound | Wrapped | Partial | Alias | Super | Decorator):
+        if isinstance(
+            left, TupleValue | Bound | Wrapped | Partial | Alias | Super | Decorator | View
+        ):
             return all(
                 self._alike(getattr(left, f), getattr(right, f)) for f in type(left).__slots__
             )

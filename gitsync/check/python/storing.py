@@ -11,6 +11,7 @@ from gitsync.check.python import (
     classes,
     expressions,
     making,
+    protocols,
     reach,
     routing,
     slots,
@@ -62,19 +63,17 @@ def put(
         _guard_external(m, frame, owner, name, node)
     if isinstance(owner, Ref):
         obj = m.obj(owner)
-        if isinstance(obj, InstanceObj):
-            raw = class_attributes.class_lookup(m, obj.cls, name)
-            if isinstance(raw, Wrapped) and raw.kind == "property":
-                _set_property(m, frame, owner, name, raw, value, node)
-                return
-            hook = classes.class_attribute(m, obj.cls, "__setattr__") if not plainly else None
-            if hook is None and not plainly:
-                _guard_frozen(m, frame, obj.cls, name, node)
-            if hook is None:
-                _guard_slots(m, frame, obj.cls, name, node)
-            if hook is not None:
-                calls.call(m, frame, calls.bind(m, hook, owner), [Const(name), value], {}, node)
-                return
+        if isinstance(obj, InstanceObj) and name == "__class__":
+            changed_instance = cast(InstanceObj, m.state.change(owner.oid))
+            if isinstance(value, Ref) and isinstance(m.obj(value), ClassObj):
+                changed_instance.cls = value
+            else:
+                m.taint(owner.oid, m.unknown(frame, node, "an object becomes something else"))
+            return
+        if isinstance(obj, InstanceObj) and _by_hook(
+            m, frame, owner, obj, name, value, node, plainly=plainly
+        ):
+            return
         if isinstance(obj, ClassObj):
             hook = classes.meta_attribute(m, obj, "__setattr__")
             if hook is not None:
@@ -121,6 +120,39 @@ def put(
             m.doubt(m.unknown(frame, node, "the SDK's own class is changed here"))
 
 
+def _by_hook(
+    m: Machine,
+    frame: Frame,
+    owner: Ref,
+    obj: InstanceObj,
+    name: str,
+    value: Value,
+    node: ast.AST,
+    *,
+    plainly: bool,
+) -> bool:
+    """Let `__setattr__`, a property or a descriptor store the value; False if none of them does."""
+    hook = classes.class_attribute(m, obj.cls, "__setattr__") if not plainly else None
+    if hook is not None:
+        calls.call(m, frame, calls.bind(m, hook, owner), [Const(name), value], {}, node)
+        return True
+    raw = class_attributes.class_lookup(m, obj.cls, name)
+    if isinstance(raw, Wrapped) and raw.kind == "property":
+        setter = raw.args[0] if raw.args else NONE
+        if setter == NONE:
+            raise m.error(frame, node, "AttributeError", f"the property '{name}' has no setter")
+        calls.call(m, frame, setter, [owner, value], {}, node)
+        return True
+    method = class_attributes.descriptor_method(m, raw, "__set__")
+    if method is not None:
+        calls.call(m, frame, method, [owner, value], {}, node)
+        return True
+    if not plainly:
+        _guard_frozen(m, frame, obj.cls, name, node)
+    _guard_slots(m, frame, obj.cls, name, node)
+    return False
+
+
 def _guard_frozen(m: Machine, frame: Frame, cls: Value, name: str, node: ast.AST) -> None:
     """A frozen dataclass has a `__setattr__` that refuses; subclasses only for its fields."""
     for part in classes.mro_of(m, cls):
@@ -148,15 +180,6 @@ def _guard_slots(m: Machine, frame: Frame, cls: Value, name: str, node: ast.AST)
             allowed.add(f"_{obj.name.lstrip('_')}{text}" if hidden else text)  # type: ignore[union-attr]
     if name not in allowed:
         raise m.error(frame, node, "AttributeError", f"the object has no attribute '{name}' to set")
-
-
-def _set_property(
-    m: Machine, frame: Frame, owner: Ref, name: str, raw: Wrapped, value: Value, node: ast.AST
-) -> None:
-    setter = raw.args[0] if raw.args else NONE
-    if setter == NONE:
-        raise m.error(frame, node, "AttributeError", f"the property '{name}' has no setter")
-    calls.call(m, frame, setter, [owner, value], {}, node)
 
 
 def _guard_member(
@@ -204,15 +227,67 @@ def _rename(m: Machine, frame: Frame, owner: Ref, name: str, value: Value, node:
         changed.name = value.value
 
 
-def remove(m: Machine, frame: Frame, owner: Value, name: str, node: ast.AST) -> None:
-    """`del owner.name`."""
-    if isinstance(owner, Ref):
-        obj = m.obj(owner)
-        if isinstance(obj, Namespace):
-            if isinstance(obj, ClassObj):
-                _guard_member(m, frame, owner, obj, name, node)
-            if name in obj.values:
-                changed = cast(Namespace, m.state.change(owner.oid))
-                changed.values.pop(name)
-            elif obj.taint is None and not isinstance(obj, InstanceObj):
-                raise m.error(frame, node, "AttributeError", f"there is no '{name}' to delete")
+def remove(
+    m: Machine,
+    frame: Frame,
+    owner: Value,
+    name: str,
+    node: ast.AST,
+    *,
+    plainly: bool = False,
+) -> None:
+    """`del owner.name`; `plainly` as `object.__delattr__` does it."""
+    if isinstance(owner, Unknown):
+        m.doubt(owner)
+        return
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if not isinstance(owner, Ref) or not isinstance(obj, Namespace):
+        return
+    if isinstance(obj, InstanceObj) and _deleted_by_hook(
+        m, frame, owner, obj, name, node, plainly=plainly
+    ):
+        return
+    if isinstance(obj, ClassObj):
+        hook = classes.meta_attribute(m, obj, "__delattr__") if not plainly else None
+        if hook is not None:
+            calls.call(m, frame, hook, [owner, Const(name)], {}, node)
+            return
+        _guard_member(m, frame, owner, obj, name, node)
+    if m.read(owner.oid, name) is not None:
+        changed = cast(Namespace, m.state.change(owner.oid))
+        changed.values.pop(name)
+    elif obj.taint is None and (
+        not isinstance(obj, InstanceObj) or protocols.whole_class(m, owner) is not None
+    ):
+        raise m.error(frame, node, "AttributeError", f"there is no '{name}' to delete")
+
+
+def _deleted_by_hook(
+    m: Machine,
+    frame: Frame,
+    owner: Ref,
+    obj: InstanceObj,
+    name: str,
+    node: ast.AST,
+    *,
+    plainly: bool,
+) -> bool:
+    """Let `__delattr__`, a property or a descriptor delete; False if none of them does."""
+    hook = classes.class_attribute(m, obj.cls, "__delattr__") if not plainly else None
+    if hook is not None:
+        calls.call(m, frame, calls.bind(m, hook, owner), [Const(name)], {}, node)
+        return True
+    raw = class_attributes.class_lookup(m, obj.cls, name)
+    if isinstance(raw, Wrapped) and raw.kind == "property":
+        deleter = (*raw.args, NONE, NONE)[1]
+        if deleter == NONE:
+            raise m.error(frame, node, "AttributeError", f"the property '{name}' has no deleter")
+        calls.call(m, frame, deleter, [owner], {}, node)
+        return True
+    method = class_attributes.descriptor_method(m, raw, "__delete__")
+    if method is not None:
+        calls.call(m, frame, method, [owner], {}, node)
+        return True
+    if not plainly:
+        _guard_frozen(m, frame, obj.cls, name, node)
+    return False

@@ -16,6 +16,7 @@ from gitsync.check.python import (
     generics,
     keys,
     named_tuples,
+    operators,
     protocols,
     reach,
     sets,
@@ -25,6 +26,7 @@ from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceOb
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
+    TRUE,
     Alias,
     Bound,
     Const,
@@ -36,9 +38,10 @@ from gitsync.check.python.values import (
     TupleValue,
     Unknown,
     Value,
+    View,
     Wrapped,
 )
-from gitsync.check.python.worlds import Frame
+from gitsync.check.python.worlds import REGISTRY, Frame
 
 
 def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> Value:
@@ -52,7 +55,8 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
     if isinstance(owner, Names):
         return _of_names(m, frame, owner, key, node)
     if isinstance(owner, Alias):
-        return owner
+        more = (key,) if reach.touches(m.state, key) else ()
+        return Alias(owner.origin, (*owner.args, *more)) if more else owner
     if isinstance(owner, Ext):
         if owner.path == "sys.version_info" and isinstance(key, Const):
             return Const((3, m.minor)[key.value]) if key.value in (0, 1) else Opaque("int()")
@@ -102,8 +106,10 @@ def item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AST) -> V
                 raise m.error(frame, node, "TypeError", "this object has no items")
             return Opaque()
         raise m.error(frame, node, "TypeError", "this value has no items")
+    if isinstance(owner, View):
+        raise m.error(frame, node, "TypeError", "a view of a dictionary has no items by number")
     if isinstance(owner, Opaque):
-        if owner.carries:
+        if owner.carries or f"carries:{owner.path}" in m.space(REGISTRY).values:
             return m.unknown(frame, node, "an object that was given a component class hands it out")
         m.may_raise(m.place(frame, node))
         return Opaque(owner.path + "[]", third=owner.third, routed=owner.routed)
@@ -182,6 +188,7 @@ def _may_be_called(m: Machine, value: Value) -> bool:
 def _of_sequence(
     m: Machine, frame: Frame, items: list[Value], rest: Value | None, key: Value, node: ast.AST
 ) -> Value:
+    key = operators.operator_method(m, frame, "__index__", key, [], node) or key
     if isinstance(key, Const) and isinstance(key.value, int):
         at = key.value
         if rest is None:
@@ -256,6 +263,11 @@ def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: 
         return owner
     if isinstance(owner, Ext) and owner.path == "sys.version_info":
         return TupleValue((Const(3), Const(m.minor))) if bounds[1] == Const(2) else owner
+    cut_out = m.unknown(frame, node, "an object is given a slice")
+    found = item_method(m, frame, owner, "__getitem__", [cut_out], node)
+    if found is not None:
+        return Opaque() if found == cut_out and not reach.touches(m.state, owner) else found
+    owner = backed.plain(m, owner)
     numbers: list[Any] = [b.value if isinstance(b, Const) else "?" for b in bounds]
     if all(n is None or isinstance(n, int) for n in numbers) and numbers[2] != 0:
         cut = slice(*numbers)
@@ -263,9 +275,9 @@ def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: 
             return TupleValue(owner.items[cut])
         if isinstance(owner, Const) and isinstance(owner.value, str | bytes):
             return Const(owner.value[cut])
-        found = containers._list(m, owner)
-        if found is not None and found.rest is None:
-            return m.list_of(list(found.items[cut]), found.kind)
+        listed = containers._list(m, owner)
+        if listed is not None and listed.rest is None:
+            return m.list_of(list(listed.items[cut]), listed.kind)
     if reach.touches(m.state, owner):
         return m.list_of([], "list", m.unknown(frame, node, "the slice is not known"))
     return Opaque()
@@ -273,6 +285,12 @@ def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: 
 
 def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AST) -> None:
     """`owner[a:b] = value`; with bounds that are not known the list is not known any more."""
+    is_deleted = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Del)
+    name, given = ("__delitem__", []) if is_deleted else ("__setitem__", [value])
+    cut_out = m.unknown(frame, node, "an object is given a slice")
+    if item_method(m, frame, owner, name, [cut_out, *given], node) is not None:
+        return
+    owner = backed.plain(m, owner)
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, ListObj):
@@ -290,6 +308,21 @@ def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AS
             known = [*obj.items, *extra[0]] + [r for r in (obj.rest, extra[1]) if r is not None]
             changed.rest = containers.blurred(m, frame, known, node)
             changed.items = []
+
+
+def remove_slice(m: Machine, frame: Frame, owner: Value, node: ast.AST) -> None:
+    """`del owner[a:b:c]`."""
+    owner = backed.plain(m, owner)
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    if isinstance(owner, Ref) and isinstance(obj, ListObj):
+        bounds = _bounds(m, frame, node)
+        changed = cast(ListObj, m.state.change(owner.oid))
+        if bounds is not None and changed.rest is None:
+            del changed.items[bounds]
+            return
+        known = [*changed.items] + ([changed.rest] if changed.rest is not None else [])
+        changed.rest = containers.blurred(m, frame, known, node)
+        changed.items = []
 
 
 def _bounds(m: Machine, frame: Frame, node: ast.AST) -> slice | None:
@@ -322,6 +355,7 @@ def set_item(
             containers.put(m, frame, changed, key, value, node)
             return
         if isinstance(obj, ListObj):
+            key = operators.operator_method(m, frame, "__index__", key, [], node) or key
             seq = cast(ListObj, m.state.change(owner.oid))
             at = key.value if isinstance(key, Const) and isinstance(key.value, int) else None
             if at is not None and seq.rest is None:
@@ -347,6 +381,8 @@ def set_item(
         raise m.error(frame, node, "TypeError", "items cannot be set here")
     if isinstance(owner, TupleValue | Const):
         raise m.error(frame, node, "TypeError", "items cannot be set here")
+    if isinstance(owner, Opaque) and reach.touches(m.state, value):
+        m.store(REGISTRY, f"carries:{owner.path}", TRUE)
 
 
 def set_name(
@@ -373,11 +409,23 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
         elif space.taint is None:
             raise m.error(frame, node, "KeyError", "there is no such name")
         return
-    owner = backed.plain(m, owner)
+    if isinstance(owner, Unknown):
+        m.doubt(owner)
+        return
+    if isinstance(owner, TupleValue | Const):
+        raise m.error(frame, node, "TypeError", "items cannot be deleted here")
     if not isinstance(owner, Ref):
         return
     obj = m.obj(owner)
-    if isinstance(obj, DictObj):
+    if isinstance(obj, InstanceObj):
+        if item_method(m, frame, owner, "__delitem__", [key], node) is not None:
+            return
+        inner = backed.plain(m, owner)
+        if inner != owner:
+            remove_item(m, frame, inner, key, node)
+        elif protocols.whole_class(m, owner) is not None:
+            raise m.error(frame, node, "TypeError", "this object has no items to delete")
+    elif isinstance(obj, DictObj):
         changed = cast(DictObj, m.state.change(owner.oid))
         keys.require_hashable(m, frame, key, node)
         held = keys.find(m, changed, key)
@@ -390,6 +438,7 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
             changed.rest = containers.blurred(m, frame, list(changed.items.values()), node)
             changed.items = {}
     elif isinstance(obj, ListObj):
+        key = operators.operator_method(m, frame, "__index__", key, [], node) or key
         seq = cast(ListObj, m.state.change(owner.oid))
         at = key.value if isinstance(key, Const) else None
         if isinstance(at, int) and seq.rest is None:
@@ -400,6 +449,17 @@ def remove_item(m: Machine, frame: Frame, owner: Value, key: Value, node: ast.AS
             known = [*seq.items] + ([seq.rest] if seq.rest is not None else [])
             seq.rest = containers.blurred(m, frame, known, node)
             seq.items = []
+
+
+def item_method(
+    m: Machine, frame: Frame, owner: Value, name: str, args: list[Value], node: ast.AST
+) -> Value | None:
+    """Call `__getitem__`, `__setitem__` or `__delitem__` of the repository's class; else None."""
+    obj = m.obj(owner) if isinstance(owner, Ref) else None
+    method = classes.class_attribute(m, obj.cls, name) if isinstance(obj, InstanceObj) else None
+    if method is None:
+        return None
+    return m.concrete(calls.call(m, frame, calls.bind(m, method, owner), args, {}, node))
 
 
 def pick_any(m: Machine, frame: Frame, values: list[Value], node: ast.AST) -> Value:

@@ -5,10 +5,18 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from gitsync.check.python import attributes, containers, expressions, operators, storing, subscripts
+from gitsync.check.python import (
+    attributes,
+    container_methods,
+    containers,
+    expressions,
+    operators,
+    storing,
+    subscripts,
+)
 from gitsync.check.python.heap import ListObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import Opaque, Ref, TupleValue, Value
+from gitsync.check.python.values import Opaque, Ref, Value
 from gitsync.check.python.worlds import Frame
 
 
@@ -73,13 +81,15 @@ def augment(m: Machine, frame: Frame, node: ast.AugAssign) -> None:
     if isinstance(target, ast.Name):
         old = m.concrete(m.load(frame, target.id, target))
         value = expressions.evaluate(m, frame, node.value)
-        m.bind(frame, target.id, _combined(m, frame, node, old, value))
+        m.bind(frame, target.id, combined(m, frame, node.op, old, value, node))
         return
     owner = expressions.evaluate(m, frame, target.value)
     if isinstance(target, ast.Attribute):
         old = m.concrete(attributes.get(m, frame, owner, target.attr, target))
         value = expressions.evaluate(m, frame, node.value)
-        storing.put(m, frame, owner, target.attr, _combined(m, frame, node, old, value), target)
+        storing.put(
+            m, frame, owner, target.attr, combined(m, frame, node.op, old, value, node), target
+        )
         return
     load = target.slice
     if isinstance(load, ast.Slice):
@@ -88,14 +98,16 @@ def augment(m: Machine, frame: Frame, node: ast.AugAssign) -> None:
     key = expressions.evaluate(m, frame, load)
     old = m.concrete(subscripts.item(m, frame, owner, key, target))
     value = expressions.evaluate(m, frame, node.value)
-    subscripts.set_item(m, frame, owner, key, _combined(m, frame, node, old, value), target)
+    subscripts.set_item(m, frame, owner, key, combined(m, frame, node.op, old, value, node), target)
 
 
-def _combined(m: Machine, frame: Frame, node: ast.AugAssign, old: Value, value: Value) -> Value:
+def combined(
+    m: Machine, frame: Frame, op: ast.operator, old: Value, value: Value, node: ast.AST
+) -> Value:
     """The new value; lists and dicts are changed in place, as Python does."""
     if isinstance(old, Ref):
         obj = m.obj(old)
-        if isinstance(obj, ListObj) and obj.kind == "list" and isinstance(node.op, ast.Add):
+        if isinstance(obj, ListObj) and obj.kind in ("list", "deque") and isinstance(op, ast.Add):
             items, rest = expressions.items_of(m, frame, value, node)
             changed = cast(ListObj, m.state.change(old.oid))
             if len(changed.items) + len(items) > containers.MAX_ITEMS:
@@ -103,14 +115,15 @@ def _combined(m: Machine, frame: Frame, node: ast.AugAssign, old: Value, value: 
                 changed.items, items = [], []
             changed.items.extend(items)
             changed.rest = rest or changed.rest
+            container_methods.trim(changed)
             return old
-        if containers.update_in_place(m, old, node.op, value):
+        if containers.update_in_place(m, old, op, value):
             return old
-        name = f"__i{operators._OPERATOR_NAMES[type(node.op)]}__"
+        name = f"__i{operators._OPERATOR_NAMES[type(op)]}__"
         found = operators.operator_method(m, frame, name, old, [value], node)
         if found is not None:
             return found
-    return operators.binary(m, frame, node.op, old, value, node)
+    return operators.binary(m, frame, op, old, value, node)
 
 
 def delete(m: Machine, frame: Frame, target: ast.expr) -> None:
@@ -123,7 +136,7 @@ def delete(m: Machine, frame: Frame, target: ast.expr) -> None:
     elif isinstance(target, ast.Subscript):
         owner = expressions.evaluate(m, frame, target.value)
         if isinstance(target.slice, ast.Slice):
-            subscripts.set_slice(m, frame, owner, TupleValue(()), target)
+            subscripts.remove_slice(m, frame, owner, target)
             return
         key = expressions.evaluate(m, frame, target.slice)
         subscripts.remove_item(m, frame, owner, key, target)

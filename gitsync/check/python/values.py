@@ -189,6 +189,14 @@ class Names(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class View(Value):
+    """`keys`, `values` or `items` of a dict, which shows what the dict holds when it is used."""
+
+    owner: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class FieldOf:
     """One field of a dataclass, as its constructor sees it."""
 
@@ -198,6 +206,7 @@ class FieldOf:
     handed_on: bool = False  # an `InitVar`, which only `__post_init__` gets
     accepted: bool = True  # by the constructor
     factory: Value | None = None
+    metadata: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,44 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from gitsync.check.python import invoking, reach, statements
+from gitsync.check.python import dynamic, invoking, reach, statements
 from gitsync.check.python.facts import (
     BASES,
+    CREATE_SERVER,
     HARBOR_BACKEND,
     LOCAL_BACKEND,
 )
-from gitsync.check.python.heap import ClassObj, FunctionObj, ModuleObj
+from gitsync.check.python.heap import (
+    ClassObj,
+    DictObj,
+    FunctionObj,
+    InstanceObj,
+    ListObj,
+    ModuleObj,
+    Namespace,
+)
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.roles import World
 from gitsync.check.python.seen import BackendCall
 from gitsync.check.python.source import LimitHit
 from gitsync.check.python.state import State
-from gitsync.check.python.values import NONE, Const, Opaque, Place, Ref, Value
+from gitsync.check.python.values import (
+    NONE,
+    Alias,
+    Bound,
+    Const,
+    Ext,
+    Method,
+    Names,
+    Opaque,
+    Partial,
+    PathValue,
+    Place,
+    Ref,
+    TupleValue,
+    Value,
+    Wrapped,
+)
 from gitsync.check.python.worlds import Frame, Kind, OutOfBudget, Raised
 
 STEPS = 8_000
@@ -34,6 +59,7 @@ WORDS = {
     LOCAL_BACKEND: {"workflow": "workflow", "grader": "grader"},
     HARBOR_BACKEND: {"agent": "workflow", "grader": "grader"},
 }
+_SERVING = (LOCAL_BACKEND, HARBOR_BACKEND, CREATE_SERVER)
 REMOVED = ("task_dir", "user_code_dir", "workflow")
 
 
@@ -77,16 +103,20 @@ def explore(m: Machine, worlds: list[World], oid: int, path: str, modules: list[
         state = world.state
         for kind, body in blocks:
             speculate(m, partial(_block, m, state.fork(), oid, path, body, kind, wiring))
-        done = {c.place for c in m.seen.backends}
-        for other in modules:
-            for function in _functions(m.sources.parse(other)):
-                if _mentions_backend(function) and not any(
-                    p.path == other and function.lineno <= p.line <= (function.end_lineno or 0)
-                    for p in done
-                ):
-                    ref = _function_ref(state, function)
-                    if ref is not None:
-                        speculate(m, partial(_call, m, state.fork(), oid, path, ref))
+        # callers first: they know the arguments
+        waiting = [(state, ref) for ref in _builders(state, modules)]
+        waiting.sort(key=lambda w: cast(FunctionObj, w[0].heap[w[1].oid]).path != path)
+        tried: set[int] = set()
+        while waiting:
+            where, ref = waiting.pop(0)
+            function = cast(FunctionObj, where.heap[ref.oid])
+            if id(function.node) not in tried and not _was_run(m, function):
+                tried.add(id(function.node))
+                ends: list[State] = []
+                speculate(m, partial(_call, m, where.fork(), oid, path, ref, ends))
+                for end in ends:  # functions that it has made but not called
+                    made = [r for r in _builders(end, modules) if r.oid not in where.heap]
+                    waiting += [(end, r) for r in made]
     m.seen.started = started
     wiring.calls = list(m.seen.backends)
     wiring.server = m.seen.server_created
@@ -156,26 +186,49 @@ def _block(
                     )
 
 
-def _functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+def _was_run(m: Machine, function: FunctionObj) -> bool:
+    """True if the import, or the function around this one, has built the backend in it."""
+    node = function.node
+    first = (node.lineno, node.col_offset + 1)
+    last = (node.end_lineno or node.lineno, (node.end_col_offset or 0) + 1)
+    return any(
+        c.place.path == function.path and first <= (c.place.line, c.place.column) <= last
+        for c in m.seen.backends
+    )
 
 
-def _mentions_backend(node: ast.AST) -> bool:
-    for item in ast.walk(node):
-        name = item.attr if isinstance(item, ast.Attribute) else getattr(item, "id", "")
-        if isinstance(name, str) and ("Backend" in name or name == "create_rollout_server"):
-            return True
+def _builders(state: State, modules: list[str]) -> list[Ref]:
+    """The functions that name a backend or the server: methods, inner ones and lambdas too."""
+    wanted = set(modules)
+    return [
+        Ref(oid)
+        for oid, obj in state.heap.items()
+        if isinstance(obj, FunctionObj) and obj.path in wanted and _mentions_backend(state, obj)
+    ]
+
+
+def _mentions_backend(state: State, function: FunctionObj, depth: int = 2) -> bool:
+    """True if the function, or one that it names, names a backend or the server."""
+    names = reach.mentioned(function)
+    if any("Backend" in name or name == "create_rollout_server" for name in names):
+        return True
+    spaces = [state.heap.get(oid) for oid in (*function.closure, function.module)]
+    for name in names:
+        for space in spaces:
+            if isinstance(space, Namespace) and name in space.values:
+                value = space.values[name]
+                value = value.function if isinstance(value, Partial) else value
+                if isinstance(value, Ext) and value.path in _SERVING:
+                    return True
+                named = state.heap.get(value.oid) if isinstance(value, Ref) and depth else None
+                other = named if isinstance(named, FunctionObj) and named is not function else None
+                if other is not None and _mentions_backend(state, other, depth - 1):
+                    return True
+                break
     return False
 
 
-def _function_ref(state: State, node: ast.AST) -> Ref | None:
-    for oid, obj in state.heap.items():
-        if isinstance(obj, FunctionObj) and obj.node is node:
-            return Ref(oid)
-    return None
-
-
-def _call(m: Machine, state: State, oid: int, path: str, ref: Ref) -> None:
+def _call(m: Machine, state: State, oid: int, path: str, ref: Ref, ends: list[State]) -> None:
     obj = cast(FunctionObj, state.heap[ref.oid])
     frame = Frame(module=oid, path=path)
     node = obj.node
@@ -186,7 +239,48 @@ def _call(m: Machine, state: State, oid: int, path: str, ref: Ref) -> None:
         )
         return values
 
-    m.branches(state, run)
+    ends += [after for after, _ in m.branches(state, run)]
+
+
+_NO_CLASS = (Alias, Bound, Const, Method, Names, Partial, PathValue, TupleValue, Wrapped)
+
+
+def _is_no_class(m: Machine, value: Value) -> bool:
+    if isinstance(value, Ref):
+        return isinstance(m.obj(value), FunctionObj | InstanceObj | ListObj | DictObj | ModuleObj)
+    return isinstance(value, _NO_CLASS) or (isinstance(value, Ext) and value.kind in "fm")
+
+
+def look_up(
+    m: Machine, state: State, oid: int, path: str, text: str
+) -> list[tuple[State, Value | Raised]]:
+    """What `module:attr` gives in each world it may lead to; empty if a limit is hit."""
+    module_name, _, attr = text.rpartition(":")
+    frame = Frame(module=oid, path=path)
+    node = ast.parse("x").body[0]
+    found: list[tuple[State, Value | Raised]] = []
+
+    def read(module: Value) -> Value:
+        words = [module, Const(attr), NONE]
+        return m.concrete(dynamic.FRAME_CALLS["builtins.getattr"](m, frame, words, {}, node))
+
+    def look() -> None:
+        for after, module in m.importer.load(frame, state.fork(), module_name, node):
+            if isinstance(module, Raised):
+                reason = f"the module {module_name} cannot be imported"
+                lost = Raised(module.value, module.place, reason, implicit=module.implicit)
+                found.append((after, lost))
+            else:
+                found.extend(m.branches(after, partial(read, module)))
+
+    before = len(m.importer.loaded_files)
+    try:
+        speculate(m, look)
+    except LimitHit:
+        return []
+    for extra in list(m.importer.loaded_files)[before:]:
+        m.importer.loaded_files.pop(extra)
+    return found
 
 
 def resolve_string(
@@ -194,45 +288,21 @@ def resolve_string(
 ) -> tuple[bool, str, str | None]:
     """Look a `module:attr` string up: (broken, reason, `module:qualname` of the class found)."""
     module_name, _, attr = text.rpartition(":")
-    frame = Frame(module=oid, path=path)
-    node = ast.parse("x").body[0]
-    answers: list[tuple[bool, str, str | None]] = []
+    if not module_name or module_name.startswith("."):
+        return True, "it names no module", None
 
-    def look() -> None:
-        for after, found in m.importer.load(frame, state.fork(), module_name, node):
-            m.state = after
-            if isinstance(found, Raised):
-                missing = not found.implicit
-                answers.append((missing, f"the module {module_name} cannot be imported", None))
-            elif isinstance(found, Ref):
-                module = after.heap[found.oid]
-                if not isinstance(module, ModuleObj) or module.taint is not None:
-                    answers.append((False, "", None))
-                    continue
-                value = module.values.get(attr)
-                if value is None and "__getattr__" in module.values:
-                    answers.append((False, "", None))
-                elif value is None or value == NONE:
-                    answers.append((True, f"{module_name} has no name {attr}", None))
-                elif isinstance(value, Ref) and isinstance(after.heap[value.oid], ClassObj):
-                    cls = after.heap[value.oid]
-                    answers.append((False, "", cls.shown))  # type: ignore[attr-defined]
-                elif isinstance(value, Const) or (
-                    isinstance(value, Ref) and isinstance(after.heap[value.oid], FunctionObj)
-                ):
-                    answers.append((True, f"{text} is certainly no class", None))
-                else:
-                    answers.append((False, "", None))
-            else:
-                answers.append((False, "", None))
+    def judged(after: State, value: Value | Raised) -> tuple[bool, str, str | None]:
+        m.state = after
+        if isinstance(value, Raised):
+            return not value.implicit, value.reason, None
+        if value == NONE:
+            return True, f"{module_name} has no name {attr}", None
+        obj = m.obj(value) if isinstance(value, Ref) else None
+        if isinstance(obj, ClassObj):
+            return False, "", obj.shown
+        return _is_no_class(m, value), f"{text} is certainly no class", None
 
-    before = len(m.importer.loaded_files)
-    try:
-        speculate(m, look)
-    except LimitHit:
-        return False, "", None
-    for extra in list(m.importer.loaded_files)[before:]:
-        m.importer.loaded_files.pop(extra)
+    answers = [judged(*found) for found in look_up(m, state, oid, path, text)]
     if answers and all(a[0] for a in answers):
         return answers[0]
     named = {a[2] for a in answers}

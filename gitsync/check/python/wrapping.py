@@ -10,8 +10,12 @@ from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     NONE,
     TRUE,
+    Bound,
     Const,
     Decorator,
+    Ext,
+    Opaque,
+    Partial,
     Ref,
     TupleValue,
     Value,
@@ -101,13 +105,13 @@ def abstractmethod(
 
 
 NOTHING = TupleValue(())
+_NAMES = ("__name__", "__qualname__")
 
 
-def copy_attributes(
-    m: Machine, value: Value, wrapped: Value, updated: Value | None = None
-) -> Value:
+def copy_attributes(m: Machine, value: Value, wrapped: Value, given: dict[str, Value]) -> Value:
     """What `wraps` and `update_wrapper` do: names and attributes of one callable for another."""
-    whole = updated != NOTHING  # by default the attributes in `__dict__` are taken over too
+    # by default the attributes in `__dict__` are taken over too
+    whole = given.get("updated") != NOTHING
     obj = m.obj(value) if isinstance(value, Ref) else None
     source = m.obj(wrapped) if isinstance(wrapped, Ref) else None
     if isinstance(obj, ClassObj) and isinstance(value, Ref):
@@ -120,14 +124,34 @@ def copy_attributes(
         return value
     if isinstance(source, FunctionObj):
         for name, item in source.values.items() if whole else ():
-            m.store(value.oid, name, item)
-        for name, text in (("__name__", source.name), ("__qualname__", source.qualname)):
-            if name not in source.values:
-                m.store(value.oid, name, Const(text))
+            if name not in _NAMES:  # which do not stand in `__dict__`
+                m.store(value.oid, name, item)
+    for name in _NAMES:
+        shown = _text_of(m, wrapped, name)
+        if "assigned" in given and shown is not None:
+            listed = given["assigned"]
+            if isinstance(listed, TupleValue) and Const(name) not in listed.items:
+                continue
+            shown = shown if isinstance(listed, TupleValue) else Opaque("str()")
+        if shown is not None:
+            m.store(value.oid, name, shown)
     if whole and classes.is_abstract(m, wrapped):
         m.store(value.oid, "__isabstractmethod__", TRUE)
     m.store(value.oid, "__wrapped__", wrapped)
     return value
+
+
+def _text_of(m: Machine, wrapped: Value, name: str) -> Value | None:
+    """The name of what is no plain function; None if it has none."""
+    obj = m.obj(wrapped) if isinstance(wrapped, Ref) else None
+    if isinstance(obj, ClassObj | FunctionObj):
+        known = obj.values.get(name)
+        return known or Const(obj.name if name == "__name__" else obj.qualname)
+    if isinstance(wrapped, Wrapped | Bound):
+        return _text_of(m, wrapped.function, name)
+    if isinstance(wrapped, Ext) and wrapped.kind in "cf" and wrapped.path.count(".") == 1:
+        return Const(wrapped.path.rpartition(".")[2])
+    return None if isinstance(wrapped, Partial | Const) else Opaque("str()")
 
 
 def update_wrapper(
@@ -137,4 +161,4 @@ def update_wrapper(
     given = dict(zip(("wrapper", "wrapped"), args, strict=False)) | keywords
     if "wrapper" not in given or "wrapped" not in given:
         raise m.error(frame, node, "TypeError", "update_wrapper() needs the wrapped function")
-    return copy_attributes(m, given["wrapper"], given["wrapped"], given.get("updated"))
+    return copy_attributes(m, given["wrapper"], given["wrapped"], given)

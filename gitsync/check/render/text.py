@@ -23,7 +23,7 @@ _STYLES = {
     Severity.WARNING: "yellow",
     Severity.HINT: "cyan",
 }
-_WIDTH = 96
+_LEAST = 20
 _SOURCE_LIMIT = 2 * 1024 * 1024
 _NEVER_QUOTED = {"committed-secret", "env-file"}
 
@@ -67,16 +67,17 @@ def _show(console: Console, found: Finding, sources: _Sources) -> None:
     console.print(head)
     if found.suppressed:
         return
-    quoted = sources.line(found)
+    number = str(found.line)
+    margin = " " * len(number)
+    quoted = sources.line(found, max(_LEAST, console.width - len(f"     {number} │ ")))
     if quoted is not None:
         line, caret = quoted
-        number = str(found.line)
-        margin = " " * len(number)
-        console.print(Text(f"     {margin} │", style="dim"))
-        console.print(
-            Text.assemble((f"     {number} │ ", "dim"), line), overflow="ignore", crop=False
-        )
-        console.print(Text.assemble((f"     {margin} │ ", "dim"), (" " * caret + "^", style)))
+        for text in (
+            Text(f"     {margin} │", style="dim"),
+            Text.assemble((f"     {number} │ ", "dim"), line),
+            Text.assemble((f"     {margin} │ ", "dim"), (" " * caret + "^", style)),
+        ):
+            console.print(text, overflow="ignore", no_wrap=True, crop=False)
     console.print(Padding(Text(printable(found.message, limit=2000)), (0, 0, 0, 5)))
 
 
@@ -126,8 +127,8 @@ class _Sources:
         self._hidden = {(f.path, f.line) for f in found if f.code in _NEVER_QUOTED}
         self._lines: dict[str, list[str]] = {}
 
-    def line(self, found: Finding) -> tuple[str, int] | None:
-        """The escaped line, cut to fit, and the column of the caret in it."""
+    def line(self, found: Finding, room: int) -> tuple[str, int] | None:
+        """The escaped line, cut to `room` columns, and the column of the caret in it."""
         if (found.line, found.column) == (1, 1) or (found.path, found.line) in self._hidden:
             return None
         lines = self._read(found.path)
@@ -137,10 +138,14 @@ class _Sources:
         if redacted(line) != line:  # an excerpt is no place for a credential
             return None
         at = min(found.column - 1, len(line))
-        start = max(0, at - _WIDTH // 2) if at > _WIDTH - 16 else 0
-        before = ("…" if start else "") + printable(line[start:at])
-        shown = before + printable(line[at : start + _WIDTH])
-        return shown + ("…" if len(line) > start + _WIDTH else ""), _cells(before)
+        first, after = max(0, at - room), at + room
+        before, rest = printable(line[first:at]), printable(line[at:after])
+        if first or _cells(before) > room * 3 // 4:
+            before = "…" + _fitting(before[::-1], room // 2)[::-1]
+        caret = _cells(before)
+        if len(line) > after or caret + _cells(rest) > room:
+            rest = _fitting(rest, room - caret - 1) + "…"
+        return before + rest, caret
 
     def _read(self, path: str) -> list[str]:
         if path not in self._lines:
@@ -165,3 +170,10 @@ def _cells(text: str) -> int:
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     combining = sum(bool(unicodedata.combining(c)) for c in text)
     return len(text) + wide - combining
+
+
+def _fitting(text: str, room: int) -> str:
+    """As much of the start as `room` columns take."""
+    while _cells(text) > room:
+        text = text[: -max(1, (_cells(text) - room) // 2)]
+    return text
