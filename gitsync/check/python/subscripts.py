@@ -285,10 +285,8 @@ def slice_of(m: Machine, frame: Frame, owner: Value, bounds: list[Value], node: 
 
 def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AST) -> None:
     """`owner[a:b] = value`; with bounds that are not known the list is not known any more."""
-    is_deleted = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Del)
-    name, given = ("__delitem__", []) if is_deleted else ("__setitem__", [value])
     cut_out = m.unknown(frame, node, "an object is given a slice")
-    if item_method(m, frame, owner, name, [cut_out, *given], node) is not None:
+    if item_method(m, frame, owner, "__setitem__", [cut_out, value], node) is not None:
         return
     owner = backed.plain(m, owner)
     if isinstance(owner, Ref):
@@ -312,6 +310,9 @@ def set_slice(m: Machine, frame: Frame, owner: Value, value: Value, node: ast.AS
 
 def remove_slice(m: Machine, frame: Frame, owner: Value, node: ast.AST) -> None:
     """`del owner[a:b:c]`."""
+    cut_out = m.unknown(frame, node, "an object is given a slice")
+    if item_method(m, frame, owner, "__delitem__", [cut_out], node) is not None:
+        return
     owner = backed.plain(m, owner)
     obj = m.obj(owner) if isinstance(owner, Ref) else None
     if isinstance(owner, Ref) and isinstance(obj, ListObj):
