@@ -178,10 +178,10 @@ def hides(rules: Rules, path: str) -> bool:
 )
 def test_a_hostile_pattern_is_not_slow(line, path):
     rules = add_rules(None, "", line.encode())
-    start = time.perf_counter()
+    start = time.process_time()
     assert rules is not None
     assert not rules.ignores(path, is_folder=False)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 def test_the_exclude_file_of_the_repository_counts_too(tmp_path):
