@@ -86,3 +86,36 @@ def test_browser_the_head_of_a_workspace_is_live_too(chromium, live):
         live.post(f"{here}/resume")
         button.wait_for()
         assert uma.stands()
+
+
+@pytest.mark.slow
+def test_browser_an_answer_that_comes_late_does_not_replace_a_newer_page(chromium, live):
+    email, link = person(live, name="Vic")
+    workspace = place_of(live, email, "admin")
+    here = f"/workspaces/{workspace['id']}"
+    with window(chromium, live) as vic:
+        vic.sign_in(link)
+        vic.go(here)
+        vic.is_live()
+        held = []
+        is_own = {"hx-request": "true"}.items()
+
+        def hold(route):
+            if is_own <= route.request.headers.items():
+                held.append((route, route.fetch()))
+            else:
+                route.continue_()
+
+        vic.page.route(f"**{here}", hold)
+        vic.page.evaluate("htmx.trigger(document.querySelector('main'), 'live')")
+        while not held:
+            vic.page.wait_for_timeout(20)
+        name = f"Renamed {workspace['id']}"
+        assert live.call("PATCH", here, json={"name": name}).is_success
+        heading = vic.page.get_by_role("heading", name=name, level=1)
+        heading.wait_for()
+        route, answer = held[0]
+        with vic.page.expect_event("requestfinished", lambda one: one.url.endswith(here)):
+            route.fulfill(response=answer)
+        vic.page.wait_for_timeout(200)
+        assert heading.count() == 1

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from gitsync.store import DatabaseFailed
 from gitsync.web.pages import live as live_page
-from tests.live import Live, live_server, workspace_files
+from tests.live import GOOD_MAIN, Live, live_server, workspace_files
 from tests.web.browser import Browser
 from tests.web.test_pages import enter
 
@@ -263,3 +264,29 @@ def test_a_page_hears_that_it_is_not_for_its_viewer_any_more(live, monkeypatch):
                         same.send("/signout", form_of="/account")
                 told = list(lines)
             assert told[-3:] == ["event: gone", "data: {}", ""], (way, told)
+
+
+def test_a_page_stays_open_while_the_database_is_away(live, monkeypatch):
+    """Two hundred pages that all come back at once would not help it."""
+    monkeypatch.setattr(live_page, "ROUND_S", 0.1)
+    asked, sight = [], live_page.Watch.sight
+
+    def away(self):
+        asked.append(1)
+        if len(asked) < 4:
+            raise DatabaseFailed("SELECT 1", None, OSError("away"))
+        return sight(self)
+
+    workspace = live.create()
+    with enter(live) as chief:
+        monkeypatch.setattr(live_page.Watch, "sight", away)
+        with listening(chief, f"/live?workspace={workspace['id']}&after={newest(live)}") as heard:
+            end = time.monotonic() + 10
+            while len(asked) < 6 and time.monotonic() < end:
+                time.sleep(0.02)
+            checkout = live.checkout(workspace)
+            checkout.commit(workspace_files(alpha=GOOD_MAIN), "After it")
+            checkout.push("-q", "origin", "main")
+            heard.wait(1)
+            assert len(heard.published()) == 1
+            assert heard.cuts == 0

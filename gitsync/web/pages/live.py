@@ -24,7 +24,7 @@ from fastapi.responses import StreamingResponse
 from gitsync.errors import GitSyncError, InvalidInput, NotFound
 from gitsync.instance import Instance
 from gitsync.records import Role
-from gitsync.store import events, glance
+from gitsync.store import DatabaseFailed, events, glance
 from gitsync.web.auth import InstanceDep
 from gitsync.web.limits import unwrapped
 from gitsync.web.pages.access import PageRoute, enter
@@ -177,7 +177,8 @@ async def _stream(feed: Feed, watch: Watch, sight: Sight, after: int) -> AsyncIt
             if line.is_broken or feed.is_closing:
                 return
             line.writing = None
-            line.sight = await anyio.to_thread.run_sync(watch.sight)
+            with suppress(DatabaseFailed):  # no news comes without it: the next round asks again
+                line.sight = await anyio.to_thread.run_sync(watch.sight)
             if loop.time() - checked >= ROUND_S:
                 checked = loop.time()
                 yield b": still here\n\n"

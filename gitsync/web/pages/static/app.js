@@ -148,10 +148,16 @@
   });
   // an answer without the part that is wanted (a proxy's error, say) changes nothing
   document.addEventListener("htmx:before:swap", (event) => {
-    const answer = event.detail?.ctx?.response;
+    const ctx = event.detail?.ctx, answer = ctx?.response;
+    const made = /<main [^>]*data-last="(\d+)"/.exec(ctx?.text ?? "");
+    // asked for before the page that is shown: it came later, but tells less
+    if (made && ctx.sourceElement === main && Number(made[1]) < Number(main.dataset.last)) {
+      event.preventDefault();
+      return;
+    }
     if (!answer || answer.status < 400) return;
     event.preventDefault();
-    if (event.detail.ctx.sourceElement === main && GONE.includes(answer.status)) leave();
+    if (ctx.sourceElement === main && GONE.includes(answer.status)) leave();
   });
   document.addEventListener("htmx:after:swap", () => {
     missed = false;
