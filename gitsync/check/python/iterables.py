@@ -19,7 +19,6 @@ from gitsync.check.python import (
     generators,
     keys,
     mappings,
-    operators,
     protocols,
     ranking,
     sets,
@@ -279,30 +278,12 @@ def ordered(
     rest: Value | None = None,
 ) -> Value:
     """A new list of the items in the order of their keys."""
-    key = keywords.get("key")
-    if rest is None and len(items) < 2:
-        if key is not None and key != NONE and items:
-            calls.call(m, frame, key, [items[0]], {}, node)
-        return m.list_of(items)
     if rest is None:
-        keys = items
-        if key is not None and key != NONE:
-            keys = [calls.call(m, frame, key, [i], {}, node) for i in items]
-        known = [operators.plain(k) for k in keys]
-        if all(k is not None for k in known):
-            pairs = list(zip([k[0] for k in known if k is not None], items, strict=True))
-            backwards = expressions.known_truth(m, frame, keywords.get("reverse", FALSE), node)
-            if backwards is not None:
-                try:
-                    pairs.sort(key=lambda p: p[0], reverse=backwards)
-                    return m.list_of([i for _, i in pairs])
-                except TypeError:
-                    raise m.error(frame, node, "TypeError", "the items cannot be ordered") from None
+        ranked = ranking.rank(m, frame, items, keywords, node)
         backwards = expressions.known_truth(m, frame, keywords.get("reverse", FALSE), node)
-        ranked = [ranking.Ranked(m, *pair) for pair in zip(items, keys, strict=True)]
-        if backwards is not None:
+        if backwards is not None or len(items) < 2:
             try:
-                return m.list_of([r.value for r in sorted(ranked, reverse=backwards)])
+                return m.list_of([r.value for r in sorted(ranked, reverse=bool(backwards))])
             except ranking.Unclear:
                 pass
     everything = [*items, *([rest] if rest is not None else [])]
@@ -392,38 +373,23 @@ def _any_all(wanted: bool) -> Rule:
     return test
 
 
-def _best(ranks: list[Value], choose: Callable[..., int]) -> int | None:
-    """Where the greatest or the least of some ranks stands, if all are known."""
-    plain = [rank.value if isinstance(rank, Const) else None for rank in ranks]
-    if None in plain or len(plain) < 2:
-        return None
-    try:
-        return choose(range(len(plain)), key=lambda at: plain[at])
-    except TypeError:
-        return None
-
-
 def _max_min(
     m: Machine,
     frame: Frame,
     args: list[Value],
     keywords: dict[str, Value],
     node: ast.AST,
-    choose: Callable[..., int],
+    choose: Callable[..., ranking.Ranked],
 ) -> Value:
     items = args
     rest = None
     if len(args) == 1:
         items, rest = expressions.items_of(m, frame, args[0], node)
-    key = keywords.get("key", NONE)
-    ranks = list(items)
-    if rest is None and key != NONE:
-        ranks = [m.concrete(calls.call(m, frame, key, [item], {}, node)) for item in items]
-    if rest is None and len(items) == 1:
-        return items[0]
-    best = _best(ranks, choose) if rest is None else None
-    if best is not None:
-        return m.concrete(items[best])
+    if rest is None and items:
+        try:
+            return m.concrete(choose(ranking.rank(m, frame, items, keywords, node)).value)
+        except ranking.Unclear:
+            pass
     if rest is None and not items and "default" not in keywords:
         raise m.error(frame, node, "ValueError", "max() or min() is given nothing")
     if "default" in keywords:
