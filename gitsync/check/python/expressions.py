@@ -340,13 +340,7 @@ def _yield(m: Machine, frame: Frame, node: ast.Yield) -> Value:
 def _yield_from(m: Machine, frame: Frame, node: ast.YieldFrom) -> Value:
     value = evaluate(m, frame, node.value)
     if isinstance(value, Coroutine) and generators.is_generator(m, value):
-
-        def take(given: Value) -> bool:
-            _give(m, frame, given)
-            return True
-
-        result = generators.drive(m, frame, value, node, take)
-        return generators.unfollowed(m, frame, value, node) if result is None else result
+        return generators.delegate(m, frame, value, node, lambda given: _give(m, frame, given))
     items, rest = items_of(m, frame, value, node)
     for item in items:
         _give(m, frame, item)
