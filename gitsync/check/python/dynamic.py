@@ -146,9 +146,17 @@ def _import_module(
 def _reload(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
+    """`importlib.reload(module)`: its file is executed once more, its names are kept."""
     value = args[0] if args else NONE
-    if isinstance(value, Ref) and isinstance(m.obj(value), ModuleObj):
-        m.taint(value.oid, m.unknown(frame, node, "a module is loaded again"))
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(value, Ref) and isinstance(obj, ModuleObj) and obj.path is not None:
+        path, state, at = obj.path, m.state, m.at
+        outcome = m.pick_outcome(
+            lambda: m.importer.execute(state, value, path), m.place(frame, node)
+        )
+        m.at = at
+        if outcome.raised is not None:
+            raise outcome.raised
     return value
 
 
