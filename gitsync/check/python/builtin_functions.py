@@ -119,7 +119,7 @@ def _isinstance(
     kind_obj = m.obj(kind) if isinstance(kind, Ref) else None
     if isinstance(kind_obj, ClassObj):
         hook = classes.meta_attribute(m, kind_obj, "__instancecheck__")
-        if hook is not None:
+        if hook is not None and _type(m, frame, [value], {}, node) != kind:
             return _bool(m, frame, [calls.call(m, frame, hook, [kind, value], {}, node)], {}, node)
     if isinstance(value, Opaque | Unknown | Ext):
         return Opaque("bool()")
