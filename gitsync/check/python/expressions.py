@@ -22,6 +22,7 @@ from gitsync.check.python import (
     operators,
     protocols,
     sets,
+    slices,
     specials,
     subscripts,
 )
@@ -281,7 +282,7 @@ def _subscript(m: Machine, frame: Frame, node: ast.Subscript) -> Value:
             evaluate(m, frame, part) if part is not None else NONE
             for part in (node.slice.lower, node.slice.upper, node.slice.step)
         ]
-        return subscripts.slice_of(m, frame, owner, bounds, node)
+        return slices.slice_of(m, frame, owner, bounds, node)
     key = evaluate(m, frame, node.slice)
     return subscripts.item(m, frame, owner, key, node)
 

@@ -13,10 +13,12 @@ from dataclasses import replace
 from typing import cast
 
 from gitsync.check.python import (
+    calls,
     classes,
     comprehensions,
     containers,
     expressions,
+    instances,
     interrupting,
     invoking,
     iterables,
@@ -58,7 +60,7 @@ def drive(
     start = used(m, value.cell)
     if start == OVER:
         return NONE
-    if start and not repeatable(obj.node):
+    if start and not can_repeat(m, value):
         return None
     run = m.new(Namespace()).oid
     waits = is_kept and interrupting.may_notice(m, value)
@@ -118,8 +120,16 @@ def can_follow(m: Machine, value: Coroutine) -> bool:
     """True if `drive` can run this generator from where it stands."""
     if not is_generator(m, value):
         return False
+    return used(m, value.cell) in (0, OVER) or can_repeat(m, value)
+
+
+def can_repeat(m: Machine, value: Coroutine) -> bool:
+    """True if running a generator once more up to where it waits changes nothing."""
     obj = cast(FunctionObj, m.obj(cast(Ref, value.function)))
-    return used(m, value.cell) in (0, OVER) or repeatable(obj.node)
+    given = [*value.args, *(v for _, v in value.keywords)]
+    if any(isinstance(v, Coroutine | Lazy) or iterables.is_iterator(m, v) for v in given):
+        return False
+    return interrupting.is_repeatable(obj.node)
 
 
 def run_inside(
@@ -296,7 +306,7 @@ def _next_of_expression(m: Machine, frame: Frame, value: Lazy, node: ast.AST) ->
         found, _ = comprehensions.first_items(m, value, 1)
         m.store(value.cell, "used", Const(1 if found else OVER))
         return found
-    if taken and not repeatable(value.node):
+    if taken and not interrupting.repeatable(value.node):
         return [unfollowed(m, frame, value, node)]
     found, more = comprehensions.first_items(m, value, taken + 1)
     if more and len(found) <= taken:
@@ -309,7 +319,7 @@ def can_step(m: Machine, value: Lazy) -> bool:
     """True if `step` can take one item after the other from a generator expression."""
     if iterables.is_iterator(m, value.source):
         return True
-    return repeatable(value.node) and not any(
+    return interrupting.repeatable(value.node) and not any(
         iterables.is_iterator(m, found)
         for part in ast.walk(value.node)
         if isinstance(part, ast.Name)
@@ -322,27 +332,44 @@ def step(m: Machine, frame: Frame, value: Lazy | Ref, node: ast.AST) -> Value | 
     if isinstance(value, Lazy):
         found = _next_of_expression(m, frame, value, node)
         return m.concrete(found[0]) if found else None
+    own = instances.next_method(m, value)
+    if own is not None:
+        try:
+            return m.concrete(calls.call(m, frame, own, [], {}, node))
+        except Raised as raised:
+            if classes.exception_matches(m, raised.value, Ext("builtins.StopIteration", "c")):
+                return None
+            raise
     changed = cast(ListObj, m.state.change(value.oid))
     return m.concrete(changed.items.pop(0)) if changed.items else None
 
 
-def search(m: Machine, frame: Frame, value: Value, node: ast.AST, wanted: bool) -> Value | None:
+def search(
+    m: Machine,
+    frame: Frame,
+    value: Value,
+    node: ast.AST,
+    wanted: bool,
+    test: Callable[[Value], bool] | None = None,
+) -> Value | None:
     """`any` (wanted) or `all` over a generator, which stops at the item that decides.
 
-    None if this is no generator.
+    None if this is no generator. An item itself is asked for its truth, if there is no `test`.
     """
     kept = m.new(Namespace()).oid
 
     def take(given: Value) -> bool:
         count = m.space(kept).values.get("count", Const(0))
         m.store(kept, "count", Const(count.value + 1 if isinstance(count, Const) else 1))
-        if expressions.is_true(m, frame, given, node) is not wanted:
+        truth = expressions.is_true(m, frame, given, node) if test is None else test(given)
+        if truth is not wanted:
             return True
         m.store(kept, "found", TRUE)
         return False
 
     more = False
-    if isinstance(value, Ref) and iterables.is_iterator(m, value):
+    is_begun = isinstance(value, Lazy) and used(m, value.cell) > 0 and can_step(m, value)
+    if isinstance(value, Ref | Lazy) and (is_begun or iterables.is_iterator(m, value)):
         while (item := step(m, frame, value, node)) is not None:
             if not take(item):
                 break
@@ -365,67 +392,3 @@ def used(m: Machine, cell: int) -> int:
     """How many values were taken already; `OVER` if there are no more."""
     found = m.space(cell).values.get("used")
     return found.value if isinstance(found, Const) else 0
-
-
-# Calls by these names change nothing, and give equal values each time.
-_PURE = frozenset(
-    {
-        "range",
-        "enumerate",
-        "zip",
-        "len",
-        "sorted",
-        "reversed",
-        "iter",
-        "list",
-        "tuple",
-        "dict",
-        "set",
-        "str",
-        "int",
-        "getattr",
-        "vars",
-        "isinstance",
-        "issubclass",
-        "min",
-        "max",
-        "sum",
-        "abs",
-        "items",
-        "values",
-        "keys",
-        "get",
-        "upper",
-        "lower",
-        "format",
-        "split",
-    }
-)
-_CHANGING = (
-    ast.ClassDef,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.Lambda,
-    ast.Import,
-    ast.ImportFrom,
-    ast.Global,
-    ast.Nonlocal,
-    ast.Delete,
-    ast.Await,
-    ast.With,
-    ast.NamedExpr,
-)
-
-
-def repeatable(node: ast.AST) -> bool:
-    """True if running the body once more changes nothing and makes the same objects."""
-    for child in ast.walk(node):
-        if child is not node and isinstance(child, _CHANGING):
-            return False
-        if isinstance(child, ast.Attribute | ast.Subscript) and not isinstance(child.ctx, ast.Load):
-            return False
-        if isinstance(child, ast.Call):
-            name = getattr(child.func, "id", None) or getattr(child.func, "attr", "")
-            if name not in _PURE:
-                return False
-    return True

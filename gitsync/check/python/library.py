@@ -14,6 +14,7 @@ from gitsync.check.python import (
     builtin_functions,
     callables,
     callbacks,
+    constructors,
     copying,
     dynamic,
     exceptions,
@@ -184,6 +185,7 @@ def notice(
 _TABLES = (
     builtin_functions.RULES,
     callables.RULES,
+    constructors.RULES,
     iterables.RULES,
     standard.RULES,
     copying.RULES,

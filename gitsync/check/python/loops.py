@@ -11,6 +11,7 @@ from typing import cast
 from gitsync.check.python import (
     expressions,
     generators,
+    instances,
     iterables,
     reach,
     statements,
@@ -87,6 +88,11 @@ def for_statement(
 
     def start() -> tuple[list[Value], Value | None, Value] | Coroutine | Lazy | Ref:
         value = expressions.evaluate(m, frame, node.iter)
+        if isinstance(value, Ref) and any(map(_leaves, node.body)):
+            own = instances.own_iterator(m, frame, value, node.iter)
+            if isinstance(own, Ref) and instances.next_method(m, own) is not None:
+                return own
+            value = own or value
         if isinstance(value, Coroutine) and generators.can_follow(m, value):
             return value
         if isinstance(value, Lazy) and _is_left_early(node) and generators.can_step(m, value):
@@ -196,12 +202,16 @@ def _is_left_early(node: ast.For | ast.AsyncFor) -> bool:
     """True if a loop over an iterator with a name may leave items in it, or takes some itself."""
     if not isinstance(node.iter, ast.Name):
         return False
+    name = node.iter.id
     return any(
-        isinstance(part, ast.Break | ast.Return | ast.Raise)
-        or (isinstance(part, ast.Name) and part.id == node.iter.id)
+        _leaves(stmt)
+        or any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(stmt))
         for stmt in node.body
-        for part in ast.walk(stmt)
     )
+
+
+def _leaves(stmt: ast.stmt) -> bool:
+    return any(isinstance(part, ast.Break | ast.Return | ast.Raise) for part in ast.walk(stmt))
 
 
 def _step_by_step(
@@ -215,7 +225,12 @@ def _step_by_step(
     """One item per pass is taken out of an iterator, which keeps the others."""
     exits: list[Outcome] = []
     live = [Outcome(state)]
-    for _ in range(MAX_PASSES):
+    for number in range(MAX_PASSES):
+        if number == instances.MAX_STEPS and not iterables.is_iterator(m, iterator):
+            for world in live:
+                m.state = world.state
+                m.doubt(m.unknown(frame, node.iter, "an iterator goes on and on"))
+            return exits + live
         again: list[Outcome] = []
         for world in live:
             for after, item in m.branches(

@@ -15,6 +15,7 @@ from gitsync.check.python import (
     comparing,
     containers,
     expressions,
+    generators,
     keys,
     mappings,
     mixins,
@@ -29,7 +30,9 @@ from gitsync.check.python.values import (
     TRUE,
     Alias,
     Const,
+    Coroutine,
     Ext,
+    Lazy,
     Opaque,
     Ref,
     TupleValue,
@@ -312,6 +315,13 @@ def _by_parts(
 
 def _searched(m: Machine, frame: Frame, owner: Value, item: Value, node: ast.AST) -> Value | None:
     """`item in owner` by a mixin, or by going through what `__iter__` gives; None for others."""
+    if isinstance(owner, Coroutine | Lazy):
+
+        def same(given: Value) -> bool:
+            known = compare(m, frame, ast.Eq(), given, item, node)
+            return m.choose(2, m.place(frame, node), "an item") == 0 if known is None else known
+
+        return generators.search(m, frame, owner, node, True, same)
     obj = m.obj(owner) if isinstance(owner, Ref) else None
     if not isinstance(obj, InstanceObj):
         return None

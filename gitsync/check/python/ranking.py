@@ -1,4 +1,4 @@
-"""Order of values by Python's own rules, where it is certain: `heapq` and `bisect`."""
+"""Order of values by Python's own rules, where it is certain: sorting, `heapq` and `bisect`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import bisect
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
-from gitsync.check.python import backed, calls, containers, expressions, operators
+from gitsync.check.python import backed, calls, containers, expressions, operators, subscripts
 from gitsync.check.python.heap import ListObj
 from gitsync.check.python.machine import Machine, Rule
-from gitsync.check.python.values import NONE, Const, Opaque, Ref, Value
+from gitsync.check.python.values import FALSE, NONE, Const, Opaque, Ref, Value
 from gitsync.check.python.worlds import Frame
 
 
@@ -72,6 +73,59 @@ def _list_of(m: Machine, args: list[Value]) -> tuple[Ref, ListObj] | None:
     if isinstance(value, Ref) and isinstance(obj, ListObj) and obj.rest is None:
         return value, obj
     return None
+
+
+def _sorted(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
+    return ordered(m, frame, items, keywords, node, rest)
+
+
+def ordered(
+    m: Machine,
+    frame: Frame,
+    items: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    rest: Value | None = None,
+) -> Value:
+    """A new list of the items in the order of their keys."""
+    if rest is None:
+        ranked = rank(m, frame, items, keywords, node)
+        backwards = expressions.known_truth(m, frame, keywords.get("reverse", FALSE), node)
+        if backwards is not None or len(items) < 2:
+            try:
+                return m.list_of([r.value for r in sorted(ranked, reverse=bool(backwards))])
+            except Unclear:
+                pass
+    everything = [*items, *([rest] if rest is not None else [])]
+    return m.list_of([], "list", containers.blurred(m, frame, everything, node))
+
+
+def _max_min(
+    m: Machine,
+    frame: Frame,
+    args: list[Value],
+    keywords: dict[str, Value],
+    node: ast.AST,
+    choose: Callable[..., Ranked],
+) -> Value:
+    items = args
+    rest = None
+    if len(args) == 1:
+        items, rest = expressions.items_of(m, frame, args[0], node)
+    if rest is None and items:
+        try:
+            return m.concrete(choose(rank(m, frame, items, keywords, node)).value)
+        except Unclear:
+            pass
+    if rest is None and not items and "default" not in keywords:
+        raise m.error(frame, node, "ValueError", "max() or min() is given nothing")
+    if "default" in keywords:
+        items = [*items, keywords["default"]]
+    values = [*items, *([rest] if rest is not None else [])]
+    return subscripts.pick_any(m, frame, values, node)
 
 
 def _in_place(work: Callable[..., Any]) -> Rule:
@@ -151,6 +205,9 @@ def shuffle(
 
 
 RULES: dict[str, Rule] = {
+    "builtins.max": partial(_max_min, choose=max),
+    "builtins.min": partial(_max_min, choose=min),
+    "builtins.sorted": _sorted,
     "random.Random.shuffle": shuffle,
     **{
         f"_heapq.{work.__name__}": _in_place(work)
