@@ -207,6 +207,8 @@ def call(
             everything = [*args, *keywords.values()]
             if function.path.endswith("().shuffle"):
                 ranking.shuffle(m, frame, args, keywords, node)
+            if function.path == "collections.ChainMap" and args:  # writes go to the first one
+                containers.spoil(m, frame, args[0], node, [])
             callbacks.called(m, frame, function.path, everything, node)
         if given and top in m.facts.stdlib and top != "logging":  # which only shows
             owner, _, name = function.path.rpartition(".")
@@ -387,7 +389,10 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
     if isinstance(made, Opaque) and isinstance(decorator, Ext) and not component:
         top, _, _ = decorator.path.partition(".")
         if top in m.facts.stdlib and decorator.kind != "v":
-            return replace(made, path=f"{PLAIN}{decorator.path}")
+            hidden = made.known
+            if classes.is_abstract(m, value):
+                hidden = Decorated(value, m.place(frame, node))
+            return replace(made, path=f"{PLAIN}{decorator.path}", known=hidden)
     return made
 
 

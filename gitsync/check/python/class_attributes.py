@@ -14,6 +14,7 @@ from gitsync.check.python import (
     mixins,
     named_tuples,
     reflection,
+    slots,
 )
 from gitsync.check.python.facts import BASES, METHODS
 from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj
@@ -76,7 +77,14 @@ def plainly_of_class(
     if name == "__class__":
         return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
     if name == "__annotations__" and name not in obj.values:
-        return m.new(DictObj(reflection.of_class(m, frame, obj, node)))
+        spaces = [obj]
+        if any(Ext("typing.TypedDict") in raw for raw in classes.written_bases(m, owner)):
+            held = [m.obj(part) for part in obj.mro if isinstance(part, Ref)]
+            spaces = [*(p for p in reversed(held) if isinstance(p, ClassObj)), obj]
+        noted: dict[Value, Value] = {}
+        for space in spaces:
+            noted |= reflection.of_class(m, frame, space, node)
+        return m.new(DictObj(noted))
     if name == "__doc__" and name not in obj.values and isinstance(obj.node, ast.ClassDef):
         return Const(ast.get_docstring(obj.node, clean=False))
     found = class_lookup(m, owner, name)
@@ -205,7 +213,7 @@ def plainly_of_instance(
     if name == "__class__":
         return obj.cls
     if name == "__dict__":
-        return Names(owner.oid)
+        return slots.dictionary(m, frame, owner, obj.cls, node)
     raw = class_lookup(m, obj.cls, name)
     if isinstance(raw, Wrapped) and raw.kind == "property":
         return calls.call(m, frame, raw.function, [owner], {}, node)

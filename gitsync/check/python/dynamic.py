@@ -13,6 +13,7 @@ from gitsync.check.python import (
     containers,
     expressions,
     reach,
+    slots,
     storing,
 )
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj, ModuleObj, Namespace
@@ -52,7 +53,10 @@ def _vars(
     if not args:
         return _locals(m, frame, args, keywords, node)
     value = args[0]
-    if isinstance(value, Ref) and isinstance(m.obj(value), Namespace):
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(value, Ref) and isinstance(obj, InstanceObj):
+        return slots.dictionary(m, frame, value, obj.cls, node)
+    if isinstance(value, Ref) and isinstance(obj, Namespace):
         return Names(value.oid)
     if isinstance(value, Unknown):
         return value
