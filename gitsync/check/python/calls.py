@@ -207,8 +207,6 @@ def call(
             everything = [*args, *keywords.values()]
             if function.path.endswith("().shuffle"):
                 ranking.shuffle(m, frame, args, keywords, node)
-            if function.path == "collections.ChainMap" and args:  # writes go to the first one
-                containers.spoil(m, frame, args[0], node, [])
             callbacks.called(m, frame, function.path, everything, node)
         if given and top in m.facts.stdlib and top != "logging":  # which only shows
             owner, _, name = function.path.rpartition(".")
