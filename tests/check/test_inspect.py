@@ -304,7 +304,8 @@ def test_a_thousand_rollouts_with_one_changed():
     from benchmarks.check_workspace import many_rollouts
 
     figures = many_rollouts(1000, changes=5)
-    assert figures["one_changed_ms"] < 50 or figures["times_faster"] > 60, figures
+    changed = figures["one_changed_ms"]
+    assert changed < 50 or figures["cold_seconds"] * 1000 > 60 * changed, figures
 
 
 def test_skills_reach_the_report_once():
