@@ -118,7 +118,12 @@ def _indented(text: str) -> str:
 
 
 def _tree(path: Path, rev: str | None) -> Tree:
-    return WorkingCopy(path) if rev is None else _commit(path, rev)
+    return working_copy(path) if rev is None else _commit(path, rev)
+
+
+def working_copy(path: Path) -> WorkingCopy:
+    """The files on disk, and from the commit those that a sparse checkout leaves out."""
+    return WorkingCopy(path, head=lambda: _commit(path, "HEAD"))
 
 
 def _commit(path: Path, rev: str) -> Tree:
