@@ -41,7 +41,11 @@ class WorkingCopy:
     """
 
     def __init__(self, root: Path, *, head: Callable[[], Tree] | None = None) -> None:
-        if not root.is_dir():
+        try:
+            is_folder = root.is_dir()
+        except OSError as e:
+            raise InvalidInput(f"{str(root)[:200]!r} cannot be read ({e.strerror}).") from e
+        if not is_folder:
             raise InvalidInput(f"{str(root)[:200]!r} is no folder.", field="path")
         self._root = root.resolve()
         self._tracked: dict[str, Tracked] = {}
@@ -256,8 +260,11 @@ class WorkingCopy:
             items = list(os.scandir(self._bytes(path)))
         except (FileNotFoundError, NotADirectoryError):
             return
-        except PermissionError as e:
-            raise InvalidInput(f"{path[:200]!r} is a folder that we may not read.") from e
+        except OSError as e:
+            raise InvalidInput(
+                f"{path[:200] or '.'!r} is a folder that cannot be read ({e.strerror}). Look at "
+                "its permissions, or ignore it."
+            ) from e
         self._seen += len(items)
         rules = self._rules.get(path)
         for item in items:
@@ -276,8 +283,8 @@ class WorkingCopy:
                 elif self._has_something(where, rules, hidden=hidden):
                     yield Entry(name, Kind.FOLDER, None, 0o40000)
             elif tracked or not hidden:
-                kind = _kind_of(item.stat(follow_symlinks=False).st_mode)
-                if where in self._link_texts:
+                kind = _kind_of(item)
+                if kind is not None and where in self._link_texts:
                     kind = Kind.LINK
                 if kind is not None:
                     yield Entry(name, kind, None, int(kind.value, 8))
@@ -303,7 +310,12 @@ class WorkingCopy:
 _ALL = Rules("", ())  # inside an ignored folder all is, whatever its own ignore files say
 
 
-def _kind_of(mode: int) -> Kind | None:
+def _kind_of(item: os.DirEntry[bytes]) -> Kind | None:
+    """None for what Git does not store, and for a file that has just vanished."""
+    try:
+        mode = item.stat(follow_symlinks=False).st_mode
+    except OSError:
+        return None
     if stat.S_ISLNK(mode):
         return Kind.LINK
     if stat.S_ISREG(mode):
@@ -345,7 +357,10 @@ def _common_dir(git_dir: Path) -> Path:
 def _is_nested(path: bytes) -> bool:
     """True for the folder of another repository, which a commit would hold as a submodule."""
     dotgit = Path(os.fsdecode(path)) / ".git"
-    return dotgit.is_file() or (dotgit / "HEAD").is_file()
+    try:
+        return dotgit.is_file() or (dotgit / "HEAD").is_file()
+    except OSError:
+        return False
 
 
 def _read_small(file: Path) -> bytes | None:

@@ -561,3 +561,38 @@ def test_a_file_that_cannot_be_read_is_one_finding(tmp_path, monkeypatch):
         ("check-failed", "docs/locked.txt"),
     ]
     assert [r.verdict for r in report.rollouts] == ["ok"]
+
+
+def test_a_file_that_vanishes_while_it_is_listed_is_not_there(tmp_path, monkeypatch):
+    root = repository(tmp_path, {"docs/a.md": "", "docs/aux": ""})
+    real = os.scandir
+
+    class Vanished:
+        def __init__(self, item: os.DirEntry[bytes]) -> None:
+            self.name, self.path = item.name, item.path
+            self.is_dir = item.is_dir
+
+        def stat(self, **_: object) -> os.stat_result:
+            raise FileNotFoundError(self.path)
+
+    monkeypatch.setattr(
+        os, "scandir", lambda path: [Vanished(i) if i.name == b"aux" else i for i in real(path)]
+    )
+    assert [e.name for e in WorkingCopy(root).children("docs")] == ["a.md"]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    root = repository(tmp_path)
+    (root / "volume").mkdir()
+    real = os.scandir
+
+    def refusing(path):
+        if path.endswith(b"/volume"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(InvalidInput, match=r"'volume' .*Permission denied"):
+        inspect(WorkingCopy(root))
+    write(root, {".gitignore": "volume/\n"})
+    assert inspect(WorkingCopy(root)).findings == ()
