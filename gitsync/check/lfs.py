@@ -37,19 +37,20 @@ class Filters:
 
     def of(self, path: str) -> bytes:
         """The name of the filter that a file passes through; empty if there is none."""
-        value = self._own.filter_of(path)
-        if value is None:
-            value = self._attributes(path.rpartition("/")[0]).filter_of(path)
-        return value or b""
+        for attributes in (self._own, self._attributes(path.rpartition("/")[0])):
+            value = attributes.filter_of(path) if attributes is not None else None
+            if value is not None:
+                return value
+        return b""
 
-    def _attributes(self, folder: str) -> _Attributes:
+    def _attributes(self, folder: str) -> _Attributes | None:
         if folder not in self._by_folder:
             outer = self._attributes(folder.rpartition("/")[0])
             data = self._read(folder)
             self._by_folder[folder] = self._add(outer, folder, data) if data else outer
         return self._by_folder[folder]
 
-    def _add(self, outer: _Attributes | None, base: str, data: bytes) -> _Attributes:
+    def _add(self, outer: _Attributes | None, base: str, data: bytes) -> _Attributes | None:
         lines: list[tuple[Pattern, bytes]] = []
         for pattern, words in _split(data):
             value = _filter(words, self._macros)
@@ -58,7 +59,7 @@ class Filters:
             parsed = parse_pattern(pattern)
             if parsed is not None and not parsed.is_folder_only:
                 lines.append((parsed, value))
-        return _Attributes(base, tuple(reversed(lines)), outer)
+        return _Attributes(base, tuple(reversed(lines)), outer) if lines else outer
 
 
 def pointer_of(pieces: Iterable[bytes], *, size: int, tracked_as: str) -> bytes | None:
