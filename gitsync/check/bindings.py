@@ -16,6 +16,15 @@ _TOLD_OF_STARS = {"os": ("environ",), "osmosis_ai": ("HarborBackend", "LocalBack
 _MAKES_SCOPE = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _COMPREHENSION = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _PROPERTIES = {"property", "cached_property"}
+# Two thirds of a syntax tree, in which nothing is bound and below which nothing lies.
+_LEAVES = frozenset(
+    {ast.Name, ast.Constant, ast.alias}.union(
+        *(
+            kind.__subclasses__()
+            for kind in (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+        )
+    )
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +106,7 @@ class Bindings:
                 _bind_parameters(node, inner, scope)
         elif isinstance(node, _COMPREHENSION):
             inner = Scope(node, scope)
-            inside = {id(n) for n in ast.iter_child_nodes(node)}
+            inside = {id(n) for n in children(node)}
         elif isinstance(node, ast.Subscript | ast.Call):
             self._scopes[id(node)] = scope
             if isinstance(node, ast.Call):
@@ -112,7 +121,7 @@ class Bindings:
                 scope.bind(name, value)
         else:
             self._assignments(node, scope)
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             yield child, inner if id(child) in inside else scope
 
     def _assignments(self, node: ast.AST, scope: Scope) -> None:
@@ -280,6 +289,15 @@ class Bindings:
             return _UNKNOWN
         returned = [(value, function) for value in function.returns]
         return self._bound(function, "()", returned, depth + 1) or _UNKNOWN
+
+
+def children(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below one, without names, constants, aliases and operators."""
+    for name in node._fields:
+        value = getattr(node, name, None)
+        for child in value if isinstance(value, list) else (value,):
+            if isinstance(child, ast.AST) and type(child) not in _LEAVES:
+                yield child
 
 
 def _union(parts: Iterable[frozenset[Value]]) -> frozenset[Value]:

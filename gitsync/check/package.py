@@ -6,6 +6,7 @@ compared normalised (PEP 503, 685); `dynamic` fields are not judged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -41,6 +42,17 @@ _RUNS = [
     for patch in (0, 5, 12)
     for machine in ("x86_64", "aarch64")
 ]
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_ADVICE = {
+    "name": "Use letters and digits, joined by `-`, `_` or `.`.",
+    "version": "Write for example `0.1.0`.",
+}
+_UV_LISTS = (
+    "dev-dependencies",
+    "constraint-dependencies",
+    "override-dependencies",
+    "build-constraint-dependencies",
+)
 Requirements = list[tuple[tuple[str | int, ...], Requirement]]
 
 
@@ -105,12 +117,21 @@ class _Package:
         for key in ("name", "version"):
             value = project.get(key)
             has_one = isinstance(value, str) and value.strip()
-            if not has_one and (key in project or key not in self._dynamic):
+            can_be_absent = key == "version" and key in self._dynamic and key not in project
+            if not has_one and not can_be_absent:
                 yield self._add(
                     "project-incomplete",
                     f"`[project]` has no text as `{key}`, so the rollout cannot be installed. "
                     "Add it.",
                     header,
+                    key,
+                )
+            elif isinstance(value, str) and not _is_usable(key, value):
+                yield self._add(
+                    "project-incomplete",
+                    f"`{shown(value)}` is no {key} of a package, so the rollout cannot be "
+                    f"installed. {_ADVICE[key]}",
+                    self._document.value("project", key),
                     key,
                 )
         name = project.get("name")
@@ -167,6 +188,9 @@ class _Package:
         development = self._document.values.get("dependency-groups")
         if isinstance(development, dict):
             groups.extend((("dependency-groups", k), v) for k, v in development.items())
+        for key in _UV_LISTS:
+            if (values := self._uv(key)) is not None:
+                groups.append((("tool", "uv", key), values))
         out: Requirements = []
         for steps, values in groups:
             if not isinstance(values, list):
@@ -174,13 +198,37 @@ class _Package:
                 continue
             for index, value in enumerate(values):
                 if steps[0] == "dependency-groups" and isinstance(value, dict):
-                    continue  # `{include-group = "..."}`
+                    found.extend(self._included(value, (*steps, index)))
+                    continue
                 requirement = _requirement(value)
                 if requirement is None:
                     found.append(self._invalid(value, (*steps, index)))
                 elif steps == ("project", "dependencies"):
                     out.append(((*steps, index), requirement))
         return out
+
+    def _included(
+        self, value: Mapping[str, Any], steps: tuple[str | int, ...]
+    ) -> Iterator[Finding]:
+        """A finding if `{include-group = "..."}` names no group, or one that leads back to it."""
+        development = self._document.values["dependency-groups"]
+        groups: dict[str, Any] = {canonicalize_name(k): v for k, v in development.items()}
+        seen: set[str] = set()
+        waiting = [_group(value)]
+        while waiting:
+            name = waiting.pop()
+            if name not in seen and isinstance(groups.get(name), list):
+                waiting.extend(_group(v) for v in groups[name] if isinstance(v, dict))
+            seen.add(name)
+        if _group(value) not in groups or canonicalize_name(str(steps[1])) in seen:
+            text = shown(value.get("include-group", value))
+            yield self._add(
+                "invalid-requirement",
+                f"`{text}` is no other group that can be included. Name one of "
+                "`[dependency-groups]` that does not include this one.",
+                self._document.value(*steps),
+                text,
+            )
 
     def _invalid(self, value: object, steps: tuple[str | int, ...]) -> Finding:
         return self._add(
@@ -294,6 +342,21 @@ class _Package:
                 "exactly one folder with an `__init__.py`, or pass `bundle=`.",
                 (1, 1),
             )
+
+
+def _is_usable(key: str, value: str) -> bool:
+    """True if packaging tools take the text as the name or version of a project."""
+    if key == "name":
+        return _NAME.fullmatch(value) is not None
+    try:
+        Version(value)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _group(value: Mapping[str, Any]) -> str:
+    return canonicalize_name(str(value.get("include-group", "")))
 
 
 def _requirement(value: object) -> Requirement | None:

@@ -60,7 +60,7 @@ def read_content(pieces: Iterable[bytes]) -> Content:
         if first:
             if b"\0" in data[:8000]:
                 return CLEAN
-            lfs = data.startswith(_LFS) and len(data) < 1024 and b"\noid sha256:" in data
+            lfs = is_lfs_pointer(data)
             first = False
         marks = marks or (b"gitsync:" in data and bool(_MARK.search(data)))
         cut = max(0, len(data) - _OVERLAP) if len(block) == BLOCK else len(data)
@@ -79,6 +79,11 @@ def read_content(pieces: Iterable[bytes]) -> Content:
     if not (secrets or marks or lfs):
         return CLEAN
     return Content(tuple(secrets), lfs, marks)
+
+
+def is_lfs_pointer(data: bytes) -> bool:
+    """True for the first bytes of a file that Git LFS put in another's place."""
+    return data.startswith(_LFS) and len(data) < 1024 and b"\noid sha256:" in data
 
 
 def redacted(text: str) -> str:

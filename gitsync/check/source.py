@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gitsync.check.bindings import Bindings, Scope
+from gitsync.check.bindings import Bindings, Scope, children
 
 MAX_BYTES = 1024 * 1024
 MAX_TOKENS = 150_000
@@ -126,7 +126,7 @@ class _Reader:
                 safe = {id(n) for n in node.body}
         elif isinstance(node, ast.If | ast.IfExp | ast.While):
             texts = _added(guards, [node.test])
-            guarded = {id(c): texts for c in ast.iter_child_nodes(node) if c is not node.test}
+            guarded = {id(c): texts for c in children(node) if c is not node.test}
         elif isinstance(node, ast.BoolOp):
             texts = guards
             for operand in node.values:
@@ -136,7 +136,7 @@ class _Reader:
             texts = _added(guards, [test for g in node.generators for test in g.ifs])
             results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
             guarded = {id(result): texts for result in results}
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             yield child, guarded.get(id(child), guards), caught or id(child) in safe
 
 

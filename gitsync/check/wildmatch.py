@@ -1,4 +1,4 @@
-"""One line of a `.gitignore`, read and matched byte for byte as Git does it.
+"""One line of a `.gitignore` or `.gitattributes`, read and matched byte for byte as Git does it.
 
 Promise: a pattern from a stranger cannot make matching slow. What a star may take is decided once
 and never taken back where a later wildcard could absorb the rest, so no pattern backtracks.
@@ -47,14 +47,19 @@ def parse_lines(data: bytes) -> list[Pattern]:
             continue
         text = _trimmed(line.removesuffix(b"\r").split(b"\0", 1)[0])
         is_negative = text.startswith(b"!")
-        text = text[is_negative:]
-        is_folder_only = text.endswith(b"/")
-        text = text[:-1] if is_folder_only else text
-        is_name = b"/" not in text
-        matches = _matcher(text.removeprefix(b"/"), is_name)
-        if matches is not None:
-            found.append(Pattern(matches, is_negative, is_folder_only, is_name))
+        pattern = parse_pattern(text[is_negative:], is_negative=is_negative)
+        if pattern is not None:
+            found.append(pattern)
     return found
+
+
+def parse_pattern(text: bytes, *, is_negative: bool = False) -> Pattern | None:
+    """One pattern without the sign before it; None if it can match nothing."""
+    is_folder_only = text.endswith(b"/")
+    text = text[:-1] if is_folder_only else text
+    is_name = b"/" not in text
+    matches = _matcher(text.removeprefix(b"/"), is_name)
+    return None if matches is None else Pattern(matches, is_negative, is_folder_only, is_name)
 
 
 def _trimmed(line: bytes) -> bytes:

@@ -1,21 +1,24 @@
 """A folder on disk as the commit it would become: what is ignored and not tracked is not there.
 
 Promise: git is never started and the checkout's configuration never read; no symlink is followed;
-nothing outside the folder is opened, except the enclosing repository's index and ignore files.
+nothing outside the folder is opened, except the enclosing repository's index, ignore and attribute
+files. A file that Git LFS would replace is the pointer; one that a sparse checkout leaves out is
+read from the given commit.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitsync.check.gitindex import read_index
+from gitsync.check.gitindex import Tracked, read_index
 from gitsync.check.ignore import MAX_BYTES, Rules, add_rules
+from gitsync.check.lfs import Filters, pointer_of
 from gitsync.errors import InvalidInput
-from gitsync.tree import Entry, Kind, TooLarge
+from gitsync.tree import Entry, Kind, TooLarge, Tree
 
 _PIECE = 64 * 1024
 _LINK, _GITLINK = 0o120000, 0o160000
@@ -32,25 +35,35 @@ class Repository:
 
 
 class WorkingCopy:
-    """The files of a folder, uncommitted ones too: a `gitsync.tree.Tree`."""
+    """The files of a folder, uncommitted ones too: a `gitsync.tree.Tree`.
 
-    def __init__(self, root: Path) -> None:
-        if not root.is_dir():
+    `head` gives the commit that is checked out; it is asked only where files are left out.
+    """
+
+    def __init__(self, root: Path, *, head: Callable[[], Tree] | None = None) -> None:
+        try:
+            is_folder = root.is_dir()
+        except OSError as e:
+            raise InvalidInput(f"{str(root)[:200]!r} cannot be read ({e.strerror}).") from e
+        if not is_folder:
             raise InvalidInput(f"{str(root)[:200]!r} is no folder.", field="path")
         self._root = root.resolve()
-        self._tracked: dict[str, int] = {}
+        self._tracked: dict[str, Tracked] = {}
         self._tracked_folders: set[str] = set()
-        self._gitlinks: list[str] = []
+        self._head: Tree | None = None
+        self._off_disk: dict[str, dict[str, Entry]] = {}  # by folder and name
         self._link_texts: frozenset[str] = frozenset()
         self._seen = 0
         self._prefix = ""  # the way from the repository's root, from which rules count
         self._rules: dict[str, Rules | None] = {}
         self._listed: dict[str, tuple[Entry, ...]] = {}
         self._by_name: dict[str, dict[str, Entry]] = {}
-        outer = self._repository_rules()
+        self._filters: Filters | None = None
+        self._pointers: dict[str, bytes | None] = {}
+        outer = self._repository_rules(head)
         self._rules[""] = outer if outer is _ALL else self._with_ignore_file("", outer)
 
-    def _repository_rules(self) -> Rules | None:
+    def _repository_rules(self, head: Callable[[], Tree] | None) -> Rules | None:
         """Read index and outer ignore files of the repository that holds the folder, if any."""
         repository = find_repository(self._root)
         if repository is None:
@@ -59,14 +72,14 @@ class WorkingCopy:
         prefix = "" if inside == "." else f"{inside}/"
         index = read_index(repository.git_dir) or {}
         self._tracked = {
-            path.removeprefix(prefix): mode
-            for path, mode in index.items()
+            path.removeprefix(prefix): entry
+            for path, entry in index.items()
             if path.startswith(prefix)
         }
         if prefix and not self._tracked:
             return None
         self._prefix = prefix
-        self._gitlinks = [p for p, mode in self._tracked.items() if mode == _GITLINK]
+        self._add_off_disk(head)
         self._link_texts = self._find_link_texts()
         for path in self._tracked:
             while "/" in path:
@@ -74,7 +87,32 @@ class WorkingCopy:
                 if path in self._tracked_folders:
                     break
                 self._tracked_folders.add(path)
+        self._filters = Filters(
+            lambda folder: _read_small(repository.root / folder / ".gitattributes"),
+            own=_read_small(_common_dir(repository.git_dir) / "info" / "attributes"),
+        )
         return self._outer_rules(repository, prefix)
+
+    def _add_off_disk(self, head: Callable[[], Tree] | None) -> None:
+        """Note submodules, and what a sparse checkout leaves out."""
+        for path, entry in self._tracked.items():
+            if entry.mode == _GITLINK:
+                self._plan(path, Entry(path.rpartition("/")[2], Kind.GITLINK, None, _GITLINK))
+        left_out = [path for path, entry in self._tracked.items() if entry.is_left_out]
+        if not left_out or head is None:
+            return
+        self._head = head()
+        for path in _files_of(self._head, left_out):
+            if (found := self._head.entry(path)) is not None and not _is_there(self._bytes(path)):
+                self._plan(path, found)
+
+    def _plan(self, path: str, entry: Entry) -> None:
+        """Note an entry and its folders, which need not be on disk."""
+        folder, _, name = path.rpartition("/")
+        known = folder in self._off_disk
+        self._off_disk.setdefault(folder, {})[name] = entry
+        if folder and not known:
+            self._plan(folder, Entry(folder.rpartition("/")[2], Kind.FOLDER, None, 0o40000))
 
     def _find_link_texts(self) -> frozenset[str]:
         """Links that this checkout holds as files with their text, and that a commit keeps links.
@@ -82,7 +120,7 @@ class WorkingCopy:
         A checkout without symlinks is told by having none of its links as one.
         """
         found: set[str] = set()
-        for path in (p for p, mode in self._tracked.items() if mode == _LINK):
+        for path in (p for p, entry in self._tracked.items() if entry.mode == _LINK):
             try:
                 mode = os.lstat(self._bytes(path)).st_mode
             except OSError:
@@ -95,10 +133,7 @@ class WorkingCopy:
 
     def _outer_rules(self, repository: Repository, prefix: str) -> Rules | None:
         rules: Rules | None = None
-        common = repository.git_dir
-        pointer = _read_small(common / "commondir")
-        if pointer:
-            common = common / os.fsdecode(pointer.strip())
+        common = _common_dir(repository.git_dir)
         exclude = _read_small(common / "info" / "exclude")
         if exclude:
             rules = add_rules(None, "", exclude)
@@ -135,10 +170,15 @@ class WorkingCopy:
 
     def size(self, path: str) -> int:
         """Bytes of a file or of a link's text, without reading it."""
-        return os.lstat(self._place(path)).st_size
+        if (head := self._in_head(path)) is not None:
+            return head.size(path)
+        pointer = self._pointer(path)
+        return os.lstat(self._place(path)).st_size if pointer is None else len(pointer)
 
     def read(self, path: str, *, limit: int) -> bytes:
         """The bytes of a file, or the text of a link; `TooLarge` if there are more than `limit`."""
+        if (head := self._in_head(path)) is not None:
+            return head.read(path, limit=limit)
         entry = self.entry(path)
         if entry is not None and entry.kind is Kind.LINK and path not in self._link_texts:
             data = os.readlink(self._place(path))  # noqa: PTH115 - bytes, as Git stores them
@@ -157,6 +197,14 @@ class WorkingCopy:
 
     def stream(self, path: str) -> Iterator[bytes]:
         """The bytes of a file in pieces of at most 64 KiB, in constant memory."""
+        if (head := self._in_head(path)) is not None:
+            yield from head.stream(path)
+        elif (pointer := self._pointer(path)) is not None:
+            yield pointer
+        else:
+            yield from self._on_disk(path)
+
+    def _on_disk(self, path: str) -> Iterator[bytes]:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(self._place(path), flags)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
@@ -164,6 +212,26 @@ class WorkingCopy:
                 raise OSError("no regular file")
             while piece := file.read(_PIECE):
                 yield piece
+
+    def _in_head(self, path: str) -> Tree | None:
+        """The commit, if the file is left out of the checkout."""
+        if self._head is None:
+            return None
+        entry = self.entry(path)
+        return self._head if entry is not None and entry.oid is not None else None
+
+    def _pointer(self, path: str) -> bytes | None:
+        """What Git LFS commits instead of the file's bytes; None if they are committed."""
+        if self._filters is None or self._filters.of(self._prefix + path) != b"lfs":
+            return None
+        if path not in self._pointers:
+            entry, tracked = self.entry(path), self._tracked.get(path)
+            self._pointers[path] = None
+            if entry is not None and entry.is_file:
+                size = os.lstat(self._place(path)).st_size
+                oid = tracked.oid if tracked else ""
+                self._pointers[path] = pointer_of(self._on_disk(path), size=size, tracked_as=oid)
+        return self._pointers[path]
 
     def _place(self, path: str) -> bytes:
         if self.entry(path) is None:
@@ -177,8 +245,8 @@ class WorkingCopy:
     def _list(self, path: str) -> tuple[Entry, ...]:
         if path not in self._listed:
             found = {e.name: e for e in self._scan(path)}
-            for name in self._absent(path):
-                found.setdefault(name, self._planned(path, name))
+            for name, entry in self._off_disk.get(path, {}).items():
+                found.setdefault(name, entry)
             entries = sorted(found.values(), key=_git_order)
             self._listed[path] = tuple(entries)
             self._by_name[path] = found
@@ -192,8 +260,11 @@ class WorkingCopy:
             items = list(os.scandir(self._bytes(path)))
         except (FileNotFoundError, NotADirectoryError):
             return
-        except PermissionError as e:
-            raise InvalidInput(f"{path[:200]!r} is a folder that we may not read.") from e
+        except OSError as e:
+            raise InvalidInput(
+                f"{path[:200] or '.'!r} is a folder that cannot be read ({e.strerror}). Look at "
+                "its permissions, or ignore it."
+            ) from e
         self._seen += len(items)
         rules = self._rules.get(path)
         for item in items:
@@ -205,15 +276,15 @@ class WorkingCopy:
             is_folder = item.is_dir(follow_symlinks=False)
             hidden = self._is_hidden(rules, where, is_folder=is_folder)
             if is_folder:
-                if self._tracked.get(where) == _GITLINK or (
+                if (tracked and self._tracked[where].mode == _GITLINK) or (
                     not hidden and where not in self._tracked_folders and _is_nested(item.path)
                 ):
                     yield Entry(name, Kind.GITLINK, None, _GITLINK)
                 elif self._has_something(where, rules, hidden=hidden):
                     yield Entry(name, Kind.FOLDER, None, 0o40000)
             elif tracked or not hidden:
-                kind = _kind_of(item.stat(follow_symlinks=False).st_mode)
-                if where in self._link_texts:
+                kind = _kind_of(item)
+                if kind is not None and where in self._link_texts:
                     kind = Kind.LINK
                 if kind is not None:
                     yield Entry(name, kind, None, int(kind.value, 8))
@@ -235,26 +306,16 @@ class WorkingCopy:
         base = (self._prefix + path).rstrip("/")
         return add_rules(outer, base, data) if data else outer
 
-    def _absent(self, path: str) -> set[str]:
-        """Names of submodules below this folder whose folders are not on disk."""
-        prefix = f"{path}/" if path else ""
-        return {
-            inner.removeprefix(prefix).split("/", 1)[0]
-            for inner in self._gitlinks
-            if inner.startswith(prefix)
-        }
-
-    def _planned(self, path: str, name: str) -> Entry:
-        where = f"{path}/{name}" if path else name
-        if self._tracked.get(where) == _GITLINK:
-            return Entry(name, Kind.GITLINK, None, _GITLINK)
-        return Entry(name, Kind.FOLDER, None, 0o40000)
-
 
 _ALL = Rules("", ())  # inside an ignored folder all is, whatever its own ignore files say
 
 
-def _kind_of(mode: int) -> Kind | None:
+def _kind_of(item: os.DirEntry[bytes]) -> Kind | None:
+    """None for what Git does not store, and for a file that has just vanished."""
+    try:
+        mode = item.stat(follow_symlinks=False).st_mode
+    except OSError:
+        return None
     if stat.S_ISLNK(mode):
         return Kind.LINK
     if stat.S_ISREG(mode):
@@ -267,10 +328,39 @@ def _git_order(entry: Entry) -> bytes:
     return name + b"/" if entry.kind is Kind.FOLDER else name
 
 
+def _files_of(tree: Tree, paths: Iterable[str]) -> Iterator[str]:
+    """The paths, with the files in it for every folder (which ends in `/`)."""
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop()
+        if not path.endswith("/"):
+            yield path
+            continue
+        for entry in tree.children(path[:-1]):
+            waiting.append(f"{path}{entry.name}{'/' * (entry.kind is Kind.FOLDER)}")
+
+
+def _is_there(path: bytes) -> bool:
+    try:
+        os.lstat(path)
+    except OSError:
+        return False
+    return True
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """The folder that all worktrees of a repository share."""
+    pointer = _read_small(git_dir / "commondir")
+    return git_dir / os.fsdecode(pointer.strip()) if pointer else git_dir
+
+
 def _is_nested(path: bytes) -> bool:
     """True for the folder of another repository, which a commit would hold as a submodule."""
     dotgit = Path(os.fsdecode(path)) / ".git"
-    return dotgit.is_file() or (dotgit / "HEAD").is_file()
+    try:
+        return dotgit.is_file() or (dotgit / "HEAD").is_file()
+    except OSError:
+        return False
 
 
 def _read_small(file: Path) -> bytes | None:

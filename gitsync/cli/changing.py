@@ -212,9 +212,9 @@ def checked(root: Path) -> Callable[[Plan], Iterable[Finding]]:
     """What the check says of the checkout with a plan laid over it."""
 
     def check(plan: Plan) -> Iterable[Finding]:
-        from gitsync.check import WorkingCopy  # half a second that only a dry run needs
+        from gitsync.cli.check import working_copy  # half a second that only a dry run needs
 
-        return all_findings(review(WorkingCopy(root), plan))
+        return all_findings(review(working_copy(root), plan))
 
     return check
 

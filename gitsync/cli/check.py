@@ -27,6 +27,7 @@ from gitsync.tree import Tree
 _USAGE = 2
 # Steps back from a name, as Git writes them: `HEAD~2`, `main^`, `v1^2~1`.
 _STEPS = re.compile(r"(?:[~^][0-9]{0,6})+$")
+_FOLDERS = ("rollouts", "configs")
 _STEP = re.compile(r"([~^])([0-9]*)")
 
 
@@ -96,6 +97,10 @@ def check(
     except GitSyncError as e:
         raise _usage(e.message) from e
     typer.echo(text, nl=False)
+    above = _workspace_above(path)
+    if above is not None:
+        where = printable(str(above), limit=200)
+        typer.echo(f"gitsync: this folder lies in the workspace {where}; check that one.", err=True)
     raise typer.Exit(0 if report.verdict is Verdict.OK else 1)
 
 
@@ -118,14 +123,23 @@ def _indented(text: str) -> str:
 
 
 def _tree(path: Path, rev: str | None) -> Tree:
-    return WorkingCopy(path) if rev is None else _commit(path, rev)
+    if rev is not None:
+        return _commit(path, rev)
+    if _is_git_dir(path):
+        raise InvalidInput(f"{str(path)[:200]!r} is a bare Git repository; name a commit by --rev.")
+    return working_copy(path)
+
+
+def working_copy(path: Path) -> WorkingCopy:
+    """The files on disk, and from the commit those that a sparse checkout leaves out."""
+    return WorkingCopy(path, head=lambda: _commit(path, "HEAD"))
 
 
 def _commit(path: Path, rev: str) -> Tree:
     """The files of a commit of the repository that holds the folder, or is the folder."""
     from gitsync.git.objects import open_commit  # only --rev needs an object store
 
-    if (path / "objects").is_dir() and (path / "HEAD").is_file():
+    if _is_git_dir(path):
         git_dir, inside = path.resolve(), ""
     else:
         repository = find_repository(path.resolve())
@@ -134,6 +148,18 @@ def _commit(path: Path, rev: str) -> Tree:
         git_dir = repository.git_dir
         inside = path.resolve().relative_to(repository.root).as_posix().removeprefix(".")
     return open_commit(git_dir, _named(git_dir, rev), root=inside)
+
+
+def _is_git_dir(path: Path) -> bool:
+    return (path / "objects").is_dir() and (path / "HEAD").is_file()
+
+
+def _workspace_above(path: Path) -> Path | None:
+    """The workspace that was meant, if the folder is one inside it."""
+    here = path.resolve()
+    if _is_git_dir(here) or any((here / name).is_dir() for name in _FOLDERS):
+        return None
+    return next((up for up in here.parents if all((up / name).is_dir() for name in _FOLDERS)), None)
 
 
 def _named(git_dir: Path, rev: str) -> str:

@@ -172,6 +172,30 @@ def test_wrong_usage_leaves_with_two(args, tmp_path, monkeypatch):
     assert err
 
 
+def test_a_bare_repository_needs_a_commit(checkout):
+    code, _, err = run("check", checkout / ".git")
+    assert (code, "--rev" in err) == (2, True)
+    assert run("check", checkout / ".git", "--rev", "main")[::2] == (0, "")
+
+
+def test_a_folder_inside_a_workspace_is_told_to_be_one(checkout):
+    for args in ([], ["--rev", "HEAD"]):
+        code, out, err = run("check", checkout / "rollouts/demo", "--format", "json", *args)
+        assert code == 1
+        assert json.loads(out)["verdict"] == "error"
+        assert err == f"gitsync: this folder lies in the workspace {checkout}; check that one.\n"
+
+
+def test_files_that_a_sparse_checkout_leaves_out_are_checked(checkout):
+    (checkout / "data/sums.jsonl").write_text("[\n")
+    git(checkout, "commit", "-q", "-a", "-m", "bad")
+    git(checkout, "sparse-checkout", "set", "rollouts")
+    code, out, _ = run("check", checkout, "--format", "json")
+    found = [f["code"] for f in json.loads(out)["findings"]]
+    assert (code, found) == (1, ["invalid-json", "too-few-rows"])
+    assert out == run("check", checkout, "--format", "json", "--rev", "HEAD")[1]
+
+
 def test_explain_tells_why_with_example_and_fix():
     code, out, _ = run("explain", "twin-rollout-differs")
     assert code == 0

@@ -55,6 +55,59 @@ PACKAGE: dict[str, tuple[dict[str, Content], list[str]]] = {
         {PY: PYPROJECT.replace('version = "0.1.0"', 'version = ""')},
         [f"project-incomplete {PY}:1"],
     ),
+    "name-with-space": (
+        {PY: PYPROJECT.replace('"demo"', '"de mo"')},
+        [f"project-incomplete {PY}:2", f"project-name-differs {PY}:2"],
+    ),
+    "name-ends-in-underscore": (
+        {PY: PYPROJECT.replace('"demo"', '"demo_"')},
+        [f"project-incomplete {PY}:2", f"project-name-differs {PY}:2"],
+    ),
+    "name-is-dynamic": (
+        {PY: PYPROJECT.replace('name = "demo"\n', 'dynamic = ["name"]\n')},
+        [f"project-incomplete {PY}:1"],
+    ),
+    "version-is-no-version": (
+        {PY: PYPROJECT.replace("0.1.0", "1.0-SNAPSHOT")},
+        [f"project-incomplete {PY}:3"],
+    ),
+    "version-is-a-word": (
+        {PY: PYPROJECT.replace("0.1.0", "latest")},
+        [f"project-incomplete {PY}:3"],
+    ),
+    "good-versions": ({PY: PYPROJECT.replace("0.1.0", "v1.0-rc.1+local.2")}, []),
+    "group-that-is-not-there": (
+        {PY: PYPROJECT + '[dependency-groups]\na = [{include-group = "dve"}]\ndev = []\n'},
+        [f"invalid-requirement {PY}:11"],
+    ),
+    "group-in-a-circle": (
+        {
+            PY: PYPROJECT
+            + '[dependency-groups]\na = [{include-group = "b"}]\nb = [{include-group = "c"}]\n'
+            'c = ["x", {include-group = "B"}]\n'
+        },
+        [f"invalid-requirement {PY}:{n}" for n in (12, 13)],
+    ),
+    "group-of-no-kind": (
+        {PY: PYPROJECT + '[dependency-groups]\na = [{group = "b"}]\nb = []\n'},
+        [f"invalid-requirement {PY}:11"],
+    ),
+    "good-groups": (
+        {PY: PYPROJECT + '[dependency-groups]\nDev_x = ["y"]\na = [{include-group = "dev.X"}]\n'},
+        [],
+    ),
+    "uv-constraint": (
+        {PY: PYPROJECT + '[tool.uv]\nconstraint-dependencies = ["a<2", "b c"]\n'},
+        [f"invalid-requirement {PY}:11"],
+    ),
+    "uv-override": (
+        {PY: PYPROJECT + '[tool.uv]\noverride-dependencies = "a<2"\n'},
+        [f"invalid-requirement {PY}:11"],
+    ),
+    "uv-good": (
+        {PY: PYPROJECT + '[tool.uv]\noverride-dependencies = ["a<2"]\ndev-dependencies = []\n'},
+        [],
+    ),
     "bad-group": (
         {PY: PYPROJECT + '[dependency-groups]\nb = ["x >> 1", {include-group = "c"}]\nc = [5]\n'},
         [f"invalid-requirement {PY}:11", f"invalid-requirement {PY}:12"],

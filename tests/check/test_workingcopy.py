@@ -14,6 +14,7 @@ import pytest
 from gitsync.check import WorkingCopy, inspect
 from gitsync.check.gitindex import parse_index, read_index
 from gitsync.check.ignore import Rules, add_rules
+from gitsync.check.lfs import Filters
 from gitsync.errors import InvalidInput
 from gitsync.git.objects import open_commit
 from gitsync.tree import Kind, TooLarge
@@ -347,6 +348,119 @@ def test_a_link_that_became_a_file_is_one_where_links_are_possible(tmp_path):
     assert [f.code for f in inspect(WorkingCopy(root)).findings] == ["skill-link-as-text"]
 
 
+ATTRIBUTES = """\
+# comment
+[attr]big filter=lfs -text
+*.bin filter=lfs diff=lfs merge=lfs -text
+  *.csv big
+keep.csv -filter
+other.csv filter=other
+unset.csv !filter
+/root.txt filter=lfs
+data/**/*.jsonl filter=lfs
+data/*.jsonl -filter filter=lfs
+folder/ filter=lfs
+!x.md filter=lfs
+"with space.md" filter=lfs
+"\\303\\274.md" filter=lfs
+[broken filter=lfs
+twice.bin filter=lfs filter=none
+set.bin filter
+"""
+
+
+def test_the_files_of_lfs_agree_with_git(tmp_path):
+    names = {
+        *("a.bin", "x/a.bin", "a.csv", "x/keep.csv", "other.csv", "unset.csv", "root.txt"),
+        *("x/root.txt", "data/a.jsonl", "data/x/y/a.jsonl", "x/data/a.jsonl", "folder/a", "x.md"),
+        *("with space.md", "ü.md", "[broken", "twice.bin", "set.bin", "x/own.md", "x/deep/own.md"),
+        *("x/deep/a.bin", "x/macro.md", "info.bin", "a.jsonl"),
+    }
+    git(tmp_path, "init", "-q")
+    files = {
+        ".gitattributes": ATTRIBUTES,
+        "x/.gitattributes": "[attr]inner filter=lfs\nmacro.md inner\nown.md filter=lfs\n",
+        "x/deep/.gitattributes": "*.bin filter=none\n",
+    }
+    write(tmp_path, {**dict.fromkeys(names, ""), **files})
+    (tmp_path / ".git/info").mkdir(exist_ok=True)
+    (tmp_path / ".git/info/attributes").write_text("info.bin -filter\n*.jsonl big\n")
+    filters = Filters(
+        lambda folder: (
+            (tmp_path / folder / ".gitattributes").read_bytes()
+            if (tmp_path / folder / ".gitattributes").is_file()
+            else None
+        ),
+        own=(tmp_path / ".git/info/attributes").read_bytes(),
+    )
+    told = git(tmp_path, "check-attr", "-z", "filter", *sorted(names)).split("\0")
+    theirs = {name for name, value in zip(told[::3], told[2::3], strict=False) if value == "lfs"}
+    assert {name for name in names if filters.of(name) == b"lfs"} == theirs
+    assert {"a.csv", "data/x/y/a.jsonl", "ü.md", "with space.md"} <= theirs
+
+
+LFS = ".gitattributes", "data/*.jsonl filter=lfs diff=lfs merge=lfs -text\n"
+CLEAN = (
+    'python3 -c "import sys,hashlib as h;d=sys.stdin.buffer.read();'
+    "print('version https://git-lfs.github.com/spec/v1\\noid sha256:'+h.sha256(d).hexdigest()"
+    "+'\\nsize',len(d))\""
+)
+
+
+@pytest.mark.parametrize("objects", ["sha1", "sha256"])
+def test_what_lfs_replaces_is_the_pointer_that_the_commit_holds(tmp_path, objects):
+    git(tmp_path, "init", "-q", "-b", "main", f"--object-format={objects}")
+    git(tmp_path, "config", "filter.lfs.clean", CLEAN)
+    root = repository(tmp_path, dict([LFS]))
+    tree = WorkingCopy(root)
+    pointer = git(root, "cat-file", "blob", "HEAD:data/sums.jsonl") + "\n"
+    assert tree.read("data/sums.jsonl", limit=1000).decode() == pointer
+    assert tree.size("data/sums.jsonl") == len(pointer)
+    found = [("lfs-pointer", "data/sums.jsonl")]
+    assert [(f.code, f.path) for f in inspect(tree).findings] == found
+    (root / "data/sums.jsonl").write_text(pointer)  # not smudged
+    assert [(f.code, f.path) for f in inspect(WorkingCopy(root)).findings] == found
+    write(root, {"data/new.jsonl": str(GOOD["data/sums.jsonl"]), "data/empty.jsonl": ""})
+    assert [(f.code, f.path) for f in inspect(WorkingCopy(root)).findings] == [
+        ("too-few-rows", "data/empty.jsonl"),
+        ("lfs-pointer", "data/new.jsonl"),
+        *found,
+    ]
+
+
+def test_without_lfs_the_bytes_are_committed_whatever_the_attributes_say(tmp_path):
+    root = repository(tmp_path, dict([LFS]))
+    assert inspect(WorkingCopy(root)).findings == ()
+    outer = repository(tmp_path / "outer")
+    write(outer / "team", {p: str(t) for p, t in GOOD.items()})
+    (outer / "team/.gitattributes").write_text(LFS[1])
+    git(outer, "add", "-A")
+    assert inspect(WorkingCopy(outer / "team")).findings == ()
+    (outer / "team/data/sums.jsonl").write_text("changed\n")
+    found = [(f.code, f.path) for f in inspect(WorkingCopy(outer / "team")).findings]
+    assert found == [("lfs-pointer", "data/sums.jsonl")]
+
+
+@pytest.mark.parametrize("index", ["full", "sparse"])
+def test_what_a_sparse_checkout_leaves_out_comes_from_the_commit(tmp_path, index):
+    files = {"docs/deep/aux": "", "data/bad.jsonl": "{", "data/x/y.txt": "1"}
+    root = repository(tmp_path / "w", files)
+    (root / "docs/link").symlink_to("deep/aux")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "link")
+    whole = inspect(open_commit(root / ".git", "HEAD"))
+    git(root, "sparse-checkout", "init", "--cone", f"--{'no-' * (index == 'full')}sparse-index")
+    git(root, "sparse-checkout", "set", "rollouts", "configs")
+    assert not (root / "data").exists()
+    seen = WorkingCopy(root, head=lambda: open_commit(root / ".git", "HEAD"))
+    assert inspect(seen) == whole
+    assert seen.read("docs/link", limit=100) == b"deep/aux"
+    write(root, {"data/bad.jsonl": str(GOOD["data/sums.jsonl"])})
+    seen = WorkingCopy(root, head=lambda: open_commit(root / ".git", "HEAD"))
+    assert [f.path for f in inspect(seen).findings] == ["docs/deep/aux"]
+    assert "missing-directory" not in {f.code for f in inspect(seen).findings}
+
+
 def test_links_are_not_followed_and_odd_files_do_not_exist(tmp_path):
     write(tmp_path / "w", {p: str(t) for p, t in GOOD.items()})
     write(tmp_path, {"secret/x": "top secret"})
@@ -388,8 +502,14 @@ def test_every_version_of_the_index_is_read(tmp_path, version):
     assert index is not None
     lines = git(root, "-c", "core.quotePath=false", "ls-files", "-s").splitlines()
     wanted = {line.split("\t", 1)[1]: int(line.split()[0], 8) for line in lines}
-    assert index == wanted
-    assert parse_index((root / ".git/index").read_bytes()) == wanted
+    assert {path: entry.mode for path, entry in index.items()} == wanted
+    assert {path: entry.oid for path, entry in index.items()} == {
+        line.split("\t", 1)[1]: line.split()[1] for line in lines
+    }
+    assert {p for p, entry in index.items() if entry.is_left_out} == (
+        {"a/b.txt"} if version == 3 else set()
+    )
+    assert parse_index((root / ".git/index").read_bytes()) == index
 
 
 def test_a_split_index_is_read(tmp_path):
@@ -441,3 +561,38 @@ def test_a_file_that_cannot_be_read_is_one_finding(tmp_path, monkeypatch):
         ("check-failed", "docs/locked.txt"),
     ]
     assert [r.verdict for r in report.rollouts] == ["ok"]
+
+
+def test_a_file_that_vanishes_while_it_is_listed_is_not_there(tmp_path, monkeypatch):
+    root = repository(tmp_path, {"docs/a.md": "", "docs/aux": ""})
+    real = os.scandir
+
+    class Vanished:
+        def __init__(self, item: os.DirEntry[bytes]) -> None:
+            self.name, self.path = item.name, item.path
+            self.is_dir = item.is_dir
+
+        def stat(self, **_: object) -> os.stat_result:
+            raise FileNotFoundError(self.path)
+
+    monkeypatch.setattr(
+        os, "scandir", lambda path: [Vanished(i) if i.name == b"aux" else i for i in real(path)]
+    )
+    assert [e.name for e in WorkingCopy(root).children("docs")] == ["a.md"]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    root = repository(tmp_path)
+    (root / "volume").mkdir()
+    real = os.scandir
+
+    def refusing(path):
+        if path.endswith(b"/volume"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(InvalidInput, match=r"'volume' .*Permission denied"):
+        inspect(WorkingCopy(root))
+    write(root, {".gitignore": "volume/\n"})
+    assert inspect(WorkingCopy(root)).findings == ()
