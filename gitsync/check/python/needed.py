@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import ast
+import operator
+from collections.abc import Callable
+from typing import Any
 
 _CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _MARK = "TYPE_CHECKING"
+# What a rollout finds where it runs, at the lowest and at the highest Python.
+_HOST: dict[str, tuple[Any, Any]] = {
+    "sys.platform": ("linux", "linux"),
+    "os.name": ("posix", "posix"),
+    "sys.version_info": ((3, 12, 0), (3, 99)),
+    "sys.version_info[:2]": ((3, 12), (3, 99)),
+    "sys.version_info[0]": (3, 3),
+    "sys.version_info.major": (3, 3),
+}
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 def needed_imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
     """Imports at any level in the order of their places.
 
-    Left out are those whose ImportError is caught and those that run for type checkers only.
+    Left out are those whose ImportError is caught, those that run for type checkers only and
+    those for another platform or an older Python.
     """
     out: list[ast.Import | ast.ImportFrom] = []
     marks = {_MARK}
@@ -59,7 +80,7 @@ def _suppresses(node: ast.expr) -> bool:
 
 
 def _known(test: ast.expr, marks: set[str]) -> bool | None:
-    """The truth of a condition at run time, if constants and TYPE_CHECKING decide it."""
+    """The truth of a condition at run time, if constants, TYPE_CHECKING or the host decide it."""
     if isinstance(test, ast.Constant):
         return bool(test.value)
     if isinstance(test, ast.Name | ast.Attribute):
@@ -74,6 +95,36 @@ def _known(test: ast.expr, marks: set[str]) -> bool | None:
         if decisive in parts:
             return decisive
         return None if None in parts else not decisive
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        return _compared(test.left, test.ops[0], test.comparators[0])
+    if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and len(test.args) == 1:
+        subject, prefix = test.func.value, _constant(test.args[0])
+        if test.func.attr == "startswith" and ast.unparse(subject) == "sys.platform":
+            return "linux".startswith(prefix) if isinstance(prefix, str) else None
+    return None
+
+
+def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> bool | None:
+    """The truth of a comparison of the host's Python or platform with a constant."""
+    if not isinstance(left, ast.Attribute | ast.Subscript) or type(op) not in _COMPARED:
+        return None
+    host = _HOST.get(ast.unparse(left))
+    constant = _constant(right)
+    if host is None or constant is None:
+        return None
+    try:
+        answers = {_COMPARED[type(op)](have, constant) for have in host}
+    except TypeError:
+        return None
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _constant(node: ast.expr) -> Any:
+    """The value of a literal or of a tuple of literals."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Tuple) and all(isinstance(e, ast.Constant) for e in node.elts):
+        return ast.literal_eval(node)
     return None
 
 
