@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from gitsync.check.python.facts import facts
+
 _CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _MARK = "TYPE_CHECKING"
 # What a rollout finds where it runs, at the lowest and at the highest Python.
@@ -32,8 +34,8 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 def needed_imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
     """Imports at any level in the order of their places.
 
-    Left out are those whose ImportError is caught, those that run for type checkers only and
-    those for another platform or an older Python.
+    Left out are those whose ImportError is caught, those that run for type checkers only, those
+    for another platform or an older Python and those in place of a standard module.
     """
     out: list[ast.Import | ast.ImportFrom] = []
     marks = {_MARK}
@@ -46,20 +48,39 @@ def needed_imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
             continue
         left_out = _left_out(node, marks)
         for name in _BLOCKS:
-            if name != left_out:
+            if name not in left_out:
                 stack.extend(reversed(getattr(node, name, ())))
     return out
 
 
-def _left_out(node: ast.AST, marks: set[str]) -> str:
-    """The block of a statement whose imports need not succeed."""
+def _left_out(node: ast.AST, marks: set[str]) -> tuple[str, ...]:
+    """The blocks of a statement whose imports need not succeed."""
     if isinstance(node, ast.Try | ast.TryStar):
-        return "body" if any(_catches(h.type) for h in node.handlers) else ""
+        if not any(_catches(h.type) for h in node.handlers):
+            return ()
+        return ("body", "handlers") if all(map(_succeeds, node.body)) else ("body",)
     if isinstance(node, ast.With | ast.AsyncWith):
-        return "body" if any(_suppresses(i.context_expr) for i in node.items) else ""
+        return ("body",) if any(_suppresses(i.context_expr) for i in node.items) else ()
     if isinstance(node, ast.If):
-        return {True: "orelse", False: "body", None: ""}[_known(node.test, marks)]
-    return ""
+        known = _known(node.test, marks)
+        return () if known is None else ("orelse",) if known else ("body",)
+    return ()
+
+
+def _succeeds(node: ast.stmt) -> bool:
+    """True for an import of what the standard library has in every Python that is admitted."""
+    modules = facts().modules
+    if isinstance(node, ast.Import):
+        return all(_standard(a.name) for a in node.names)
+    if not isinstance(node, ast.ImportFrom) or node.level or not _standard(node.module or ""):
+        return False
+    has = modules[node.module or ""]["names"]
+    return all(a.name in has or f"{node.module}.{a.name}" in modules for a in node.names)
+
+
+def _standard(module: str) -> bool:
+    """True if the standard library certainly has the module."""
+    return module in facts().modules and module.partition(".")[0] in facts().stdlib
 
 
 def _catches(kind: ast.expr | None) -> bool:
