@@ -23,17 +23,16 @@ def main() -> int:
     args = parser.parse_args()
     import tests.conftest  # noqa: F401 - a clean environment for git
 
-    known = [m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name != "__main__"]
+    found = [m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name != "__main__"]
+    modules = {name: importlib.import_module(f"benchmarks.{name}") for name in found}
+    known = [name for name, module in modules.items() if hasattr(module, "measure")]
     unknown = sorted(set(args.names) - set(known))
     if unknown:
         print(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)
         return 2
     rows = []
     for name in args.names or known:
-        module = importlib.import_module(f"benchmarks.{name}")
-        if not hasattr(module, "measure"):
-            continue
-        for result in module.measure(quick=not args.full):
+        for result in modules[name].measure(quick=not args.full):
             rows.append({"module": name, **result.to_json()})
             if not args.json:
                 print(_line(rows[-1]), flush=True)

@@ -6,18 +6,19 @@ process that lives long: what did not change is remembered by Git object id.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import sys
+from pathlib import Path
 
 from gitsync.check import aging
 from gitsync.check.config import config_content
 from gitsync.check.entrypoints import Known
 from gitsync.check.hints import service_hints
 from gitsync.check.inspection import inspect
-from gitsync.check.python import PYTHON_CHECK_VERSION
 from gitsync.check.workingcopy import WorkingCopy
 
 __all__ = [
-    "WORKSPACE_CHECK_VERSION",
     "Known",
     "WorkingCopy",
     "config_content",
@@ -26,11 +27,19 @@ __all__ = [
     "service_hints",
 ]
 
-WORKSPACE_CHECK_VERSION = "1"
+_FOLDER = Path(__file__).parent
 
 
 def fingerprint() -> str:
     """What an assessment depends on beside its tree and options (decision 8)."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    checker = f"w{WORKSPACE_CHECK_VERSION}-p{PYTHON_CHECK_VERSION}"
-    return f"{checker}-r{aging.digest()}-py{python}"
+    return f"c{_code()}-r{aging.digest()}-py{python}"
+
+
+@functools.cache
+def _code() -> str:
+    """What changes with any line of the checker: nobody has to think of a number."""
+    total = hashlib.sha256()
+    for file in sorted((*_FOLDER.rglob("*.py"), *_FOLDER.rglob("*.json"))):
+        total.update(f"{file.relative_to(_FOLDER)}\0".encode() + file.read_bytes())
+    return total.hexdigest()[:12]

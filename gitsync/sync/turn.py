@@ -39,7 +39,7 @@ from gitsync.records import (
 )
 from gitsync.store import Connection, commits, syncs, turns, workspaces
 from gitsync.sync import publish, settle
-from gitsync.sync.moves import Move, Picture, picture
+from gitsync.sync.moves import Move, Picture, picture, short
 from gitsync.sync.objects import held_repository, is_usable, rebuild, repository_of
 from gitsync.sync.remotes import CredentialUnreadable, remote_of
 from gitsync.sync.work import Work
@@ -208,7 +208,7 @@ def _nothing_there(work: Work, seen: Picture, waiting: list[Delivery], path: Pat
         work.ensure_sync()
         _keep_replaced(tuple(gone), {}, path)
     vanished = any(move.name == work.workspace.default_branch for move in gone)
-    name = seen.default_branch or "its default branch"
+    name = short(seen.default_branch) if seen.default_branch else "its default branch"
     error: dict[str, Any] = {
         "code": "DEFAULT_BRANCH_GONE" if vanished else "NO_COMMITS",
         "message": (

@@ -14,8 +14,6 @@ from gitsync.check.python.locating import NamedAt
 from gitsync.model import CheckOptions, EntrypointReport, Finding, Severity, Verdict
 from gitsync.tree import Tree
 
-PYTHON_CHECK_VERSION = f"1.{sys.version_info.major}.{sys.version_info.minor}"
-
 # Pure-Python recursion of the evaluator; the parser's own limits do not depend on this.
 _RECURSION = 60_000
 _lock = threading.Lock()
@@ -72,4 +70,4 @@ def _failed(rollout: str, entrypoint: str, error: Exception) -> EntrypointReport
     return EntrypointReport(rollout, entrypoint, Verdict.UNRESOLVABLE, None, None, (finding,))
 
 
-__all__ = ["PYTHON_CHECK_VERSION", "NamedAt", "check_entrypoint"]
+__all__ = ["NamedAt", "check_entrypoint"]

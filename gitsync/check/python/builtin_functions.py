@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from gitsync.check.python import (
     backed,
@@ -31,6 +32,7 @@ from gitsync.check.python.heap import (
 )
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
+    CHECKABLE,
     FALSE,
     NONE,
     TRUE,
@@ -46,7 +48,7 @@ from gitsync.check.python.values import (
     Unknown,
     Value,
 )
-from gitsync.check.python.worlds import Frame, Raised
+from gitsync.check.python.worlds import REGISTRY, Frame, Raised
 
 
 def _type(
@@ -110,6 +112,7 @@ def _isinstance(
             return Opaque("bool()")
         return _isinstance(m, frame, [value, TupleValue(tuple(members))], {}, node)
     _needs_class(m, frame, "isinstance", kind, node)
+    _refuse_checks(m, frame, kind, node)
     if kind == Ext("builtins.type"):
         if classes.is_class(m, value):
             return TRUE
@@ -119,7 +122,7 @@ def _isinstance(
     kind_obj = m.obj(kind) if isinstance(kind, Ref) else None
     if isinstance(kind_obj, ClassObj):
         hook = classes.meta_attribute(m, kind_obj, "__instancecheck__")
-        if hook is not None:
+        if hook is not None and _type(m, frame, [value], {}, node) != kind:
             return _bool(m, frame, [calls.call(m, frame, hook, [kind, value], {}, node)], {}, node)
     if isinstance(value, Opaque | Unknown | Ext):
         return Opaque("bool()")
@@ -152,6 +155,30 @@ def _needs_class(m: Machine, frame: Frame, name: str, kind: Value, node: ast.AST
         raise m.error(frame, node, "TypeError", f"arg 2 of {name}() is no class")
 
 
+def _refuse_checks(m: Machine, frame: Frame, kind: Value, node: ast.AST) -> None:
+    """Typed dicts, and protocols that are not runtime-checkable, take no class checks."""
+    obj = m.obj(kind) if isinstance(kind, Ref) else None
+    if not isinstance(obj, ClassObj) or any(isinstance(part, Ref) for part in obj.meta):
+        return
+    typed = any(Ext("typing.TypedDict") in raw for raw in classes.written_bases(m, cast(Ref, kind)))
+    protocol = Ext("typing.Protocol") in obj.bases
+    if typed or (protocol and classes.class_attribute(m, kind, CHECKABLE) is None):
+        raise m.error(frame, node, "TypeError", f"{obj.name} takes no class checks")
+
+
+def _registered(m: Machine, lineage: Sequence[Value], kind: Value) -> Value:
+    """Whether a class was registered with an abstract one, or with a subclass of it."""
+    pairs = m.space(REGISTRY).values.get("registered")
+    answer: Value = FALSE
+    for pair in pairs.items if isinstance(pairs, TupleValue) else ():
+        target, value = cast(TupleValue, pair).items
+        if kind in classes.mro_of(m, target):
+            if value in lineage:
+                return TRUE
+            answer = answer if isinstance(value, Ref | Ext) else Opaque("bool()")
+    return answer
+
+
 def _subclass(m: Machine, cls: Value, kind: Value) -> Value:
     if kind == Ext("builtins.object"):
         return TRUE
@@ -176,6 +203,7 @@ def _subclass(m: Machine, cls: Value, kind: Value) -> Value:
             or Ext("typing.Protocol") in obj.mro
         ):
             return Opaque("bool()")
+        return _registered(m, (cls, *lineage), kind)
     return FALSE
 
 
@@ -214,6 +242,7 @@ def _issubclass(
             return Opaque("bool()")
         return _issubclass(m, frame, [cls, TupleValue(tuple(members))], {}, node)
     _needs_class(m, frame, "issubclass", kind, node)
+    _refuse_checks(m, frame, kind, node)
     if not classes.is_class(m, cls):
         if isinstance(cls, Opaque | Unknown | Ext):
             return Opaque("bool()")

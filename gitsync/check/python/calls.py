@@ -387,7 +387,10 @@ def decorate(m: Machine, frame: Frame, decorator: Value, value: Value, node: ast
     if isinstance(made, Opaque) and isinstance(decorator, Ext) and not component:
         top, _, _ = decorator.path.partition(".")
         if top in m.facts.stdlib and decorator.kind != "v":
-            return replace(made, path=f"{PLAIN}{decorator.path}")
+            hidden = made.known
+            if classes.is_abstract(m, value):
+                hidden = Decorated(value, m.place(frame, node))
+            return replace(made, path=f"{PLAIN}{decorator.path}", known=hidden)
     return made
 
 

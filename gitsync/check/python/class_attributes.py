@@ -14,13 +14,13 @@ from gitsync.check.python import (
     mixins,
     named_tuples,
     reflection,
+    slots,
 )
 from gitsync.check.python.facts import BASES, METHODS
-from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj
+from gitsync.check.python.heap import ClassObj, DictObj, FunctionObj, InstanceObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     NONE,
-    Alias,
     Bound,
     Const,
     Ext,
@@ -77,7 +77,14 @@ def plainly_of_class(
     if name == "__class__":
         return obj.meta[0] if obj.meta else Ext("builtins.type", "c")
     if name == "__annotations__" and name not in obj.values:
-        return m.new(DictObj(reflection.of_class(m, frame, obj, node)))
+        spaces = [obj]
+        if any(Ext("typing.TypedDict") in raw for raw in classes.written_bases(m, owner)):
+            held = [m.obj(part) for part in obj.mro if isinstance(part, Ref)]
+            spaces = [*(p for p in reversed(held) if isinstance(p, ClassObj)), obj]
+        noted: dict[Value, Value] = {}
+        for space in spaces:
+            noted |= reflection.of_class(m, frame, space, node)
+        return m.new(DictObj(noted))
     if name == "__doc__" and name not in obj.values and isinstance(obj.node, ast.ClassDef):
         return Const(ast.get_docstring(obj.node, clean=False))
     found = class_lookup(m, owner, name)
@@ -95,8 +102,8 @@ def plainly_of_class(
             return named_tuples.of_class(m, owner, name)
         if name == "__base__":
             return obj.bases[0]
-        if name == "__orig_bases__" and any(isinstance(b, Alias) for b in obj.raw_bases or ()):
-            return TupleValue(obj.raw_bases or ())
+        if name == "__orig_bases__" and obj.raw_bases and obj.raw_bases != obj.bases:
+            return TupleValue(obj.raw_bases)
         method = classes.meta_attribute(m, obj, name)
         if method is not None:
             if isinstance(method, Wrapped) and method.kind in ("property", "cached_property"):
@@ -206,7 +213,7 @@ def plainly_of_instance(
     if name == "__class__":
         return obj.cls
     if name == "__dict__":
-        return Names(owner.oid)
+        return slots.dictionary(m, frame, owner, obj.cls, node)
     raw = class_lookup(m, obj.cls, name)
     if isinstance(raw, Wrapped) and raw.kind == "property":
         return calls.call(m, frame, raw.function, [owner], {}, node)
@@ -259,8 +266,8 @@ _OF_OBJECT = frozenset(dir(object))
 
 def _is_data_descriptor(m: Machine, raw: Value | None) -> bool:
     """True if a class attribute goes before the instance's own attribute."""
-    return descriptor_method(m, raw, "__set__") is not None and (
-        descriptor_method(m, raw, "__get__") is not None
+    return descriptor_method(m, raw, "__get__") is not None and any(
+        descriptor_method(m, raw, name) is not None for name in ("__set__", "__delete__")
     )
 
 
@@ -291,6 +298,16 @@ def of_super(m: Machine, frame: Frame, owner: Super, name: str, node: ast.AST) -
                     return found.function
                 if isinstance(found, Wrapped) and found.kind == "classmethod":
                     return Bound(found.function, owner.owner if not instance else cls)
+                got = _by_descriptor(
+                    m, frame, found, [owner.owner if instance else NONE, cls], node
+                )
+                if got is not None:
+                    return got
+                held = m.obj(found) if isinstance(found, Ref) else None
+                if isinstance(found, Const | TupleValue) or not isinstance(
+                    held, FunctionObj | None
+                ):
+                    return found
                 return Bound(found, owner.owner)
         elif not isinstance(part, Ext):
             return Opaque(f"super().{name}")

@@ -80,6 +80,9 @@ def register(m: Machine, frame: Frame, target: Value, value: Value, node: ast.AS
     cycle = value == Ext("builtins.object", "c") or value in classes.mro_of(m, target)[1:]
     if cycle:
         raise m.error(frame, node, "RuntimeError", "a base cannot be registered as a subclass")
+    known = m.space(REGISTRY).values.get("registered")
+    pairs = known.items if isinstance(known, TupleValue) else ()
+    m.store(REGISTRY, "registered", TupleValue((*pairs, TupleValue((target, value)))))
     for base in BASES.values():
         if not reach.is_subclass(m.state, target, base):
             continue

@@ -11,6 +11,7 @@ from gitsync.check.python.heap import ClassObj, FunctionObj, InstanceObj, ListOb
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     Const,
+    Decorated,
     Decorator,
     Ext,
     Opaque,
@@ -289,6 +290,9 @@ def is_abstract(m: Machine, value: Value) -> bool:
         if isinstance(obj, ClassObj):
             flag = obj.values.get("__isabstractmethod__")
             return isinstance(flag, Const) and bool(flag.value)
+    if isinstance(value, Opaque) and isinstance(value.known, Decorated):
+        named = value.path.endswith("functools.singledispatchmethod")
+        return named and is_abstract(m, value.known.function)
     return isinstance(value, Ext) and value.path in (
         "osmosis_ai.rollout.agent_workflow.AgentWorkflow.run",
         "osmosis_ai.rollout.grader.Grader.grade",

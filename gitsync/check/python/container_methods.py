@@ -10,9 +10,9 @@ from gitsync.check.python import (
     backed,
     containers,
     expressions,
-    iterables,
     keys,
     mappings,
+    ranking,
     sets,
     subscripts,
 )
@@ -157,7 +157,7 @@ def list_method(
         return NONE
     if name == "sort" and obj.rest is None:
         made = cast(
-            ListObj, m.obj(cast(Ref, iterables.ordered(m, frame, list(obj.items), keywords, node)))
+            ListObj, m.obj(cast(Ref, ranking.ordered(m, frame, list(obj.items), keywords, node)))
         )
         changed = cast(ListObj, m.state.change(owner.oid))
         changed.items, changed.rest = list(made.items), made.rest

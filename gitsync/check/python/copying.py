@@ -9,7 +9,7 @@ from gitsync.check.python import backed, calls, classes
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj, Obj
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import NONE, Ref, TupleValue, Value
-from gitsync.check.python.worlds import Frame
+from gitsync.check.python.worlds import REGISTRY, Frame
 
 # A class that defines one of these decides itself what its copies are made of.
 _PICKLED = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__")
@@ -36,11 +36,13 @@ def _deepcopy(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     value = args[0] if args else keywords.get("x", NONE)
-    return _deep(m, frame, value, {}, node)
+    given = args[1] if len(args) > 1 else keywords.get("memo", NONE)
+    memo = given if isinstance(given, Ref) else m.new(DictObj({}))
+    return _deep(m, frame, value, memo, node)
 
 
-def _deep(m: Machine, frame: Frame, value: Value, memo: dict[int, Value], node: ast.AST) -> Value:
-    """A copy of everything that can change; `memo` holds what was copied already."""
+def _deep(m: Machine, frame: Frame, value: Value, memo: Ref, node: ast.AST) -> Value:
+    """A copy of everything that can change; by `memo` is known what was copied already."""
     value = m.concrete(value)
     if isinstance(value, TupleValue):
         return TupleValue(tuple(_deep(m, frame, v, memo, node) for v in value.items))
@@ -48,14 +50,16 @@ def _deep(m: Machine, frame: Frame, value: Value, memo: dict[int, Value], node: 
     if not isinstance(value, Ref) or not isinstance(obj, ListObj | DictObj | InstanceObj):
         return value
     m.tick()
-    if value.oid in memo:
-        return memo[value.oid]
-    made = _by_hook(m, frame, value, obj, "__deepcopy__", [m.new(DictObj({}))], node)
+    copied = f"copied:{memo.oid}:{value.oid}"
+    known = m.space(REGISTRY).values.get(copied)
+    if known is not None:
+        return known
+    made = _by_hook(m, frame, value, obj, "__deepcopy__", [memo], node)
     if made is not None:
-        memo[value.oid] = made
+        m.store(REGISTRY, copied, made)
         return made
     new = m.new(obj.copy())
-    memo[value.oid] = new
+    m.store(REGISTRY, copied, new)
     if isinstance(obj, ListObj):
         items = [_deep(m, frame, v, memo, node) for v in obj.items]
         cast(ListObj, m.state.change(new.oid)).items = items

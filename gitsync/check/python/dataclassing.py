@@ -118,6 +118,7 @@ def _set_hash_and_slots(
     if options.get("eq") != Const(False):
         has_hash = cls.frozen or options.get("unsafe_hash") == Const(True)
         cls.values.setdefault("__hash__", keys.BY_FIELDS if has_hash else NONE)
+        cls.values[keys.ORDERED] = Const(options.get("order") == Const(True))
         cls.values[keys.COMPARED] = TupleValue(tuple(Const(name) for name in compared))
     if options.get("slots") == Const(True):
         inherited = {

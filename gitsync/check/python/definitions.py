@@ -149,7 +149,7 @@ def entered_value(m: Machine, frame: Frame, manager: Value, node: ast.AST) -> Va
         if isinstance(obj, ListObj | DictObj | FunctionObj | ClassObj | ModuleObj):
             raise m.error(frame, node, "TypeError", "this value is no context manager")
     if isinstance(manager, Managed):
-        items, rest = generators.collect(m, frame, manager.generator, node)
+        items, rest = generators.collect(m, frame, manager.generator, node, limit=1, is_kept=True)
         return items[0] if items else rest or NONE
     if isinstance(manager, Const | TupleValue):
         raise m.error(frame, node, "TypeError", "this value is no context manager")

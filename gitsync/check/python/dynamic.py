@@ -13,6 +13,7 @@ from gitsync.check.python import (
     containers,
     expressions,
     reach,
+    slots,
     storing,
 )
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ListObj, ModuleObj, Namespace
@@ -52,7 +53,10 @@ def _vars(
     if not args:
         return _locals(m, frame, args, keywords, node)
     value = args[0]
-    if isinstance(value, Ref) and isinstance(m.obj(value), Namespace):
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(value, Ref) and isinstance(obj, InstanceObj):
+        return slots.dictionary(m, frame, value, obj.cls, node)
+    if isinstance(value, Ref) and isinstance(obj, Namespace):
         return Names(value.oid)
     if isinstance(value, Unknown):
         return value
@@ -146,9 +150,17 @@ def _import_module(
 def _reload(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
+    """`importlib.reload(module)`: its file is executed once more, its names are kept."""
     value = args[0] if args else NONE
-    if isinstance(value, Ref) and isinstance(m.obj(value), ModuleObj):
-        m.taint(value.oid, m.unknown(frame, node, "a module is loaded again"))
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(value, Ref) and isinstance(obj, ModuleObj) and obj.path is not None:
+        path, state, at = obj.path, m.state, m.at
+        outcome = m.pick_outcome(
+            lambda: m.importer.execute(state, value, path), m.place(frame, node)
+        )
+        m.at = at
+        if outcome.raised is not None:
+            raise outcome.raised
     return value
 
 

@@ -13,6 +13,7 @@ from gitsync.check.python.values import (
     NONE,
     Bound,
     Const,
+    Decorator,
     Ext,
     Opaque,
     Ref,
@@ -41,11 +42,20 @@ def make_members(m: Machine, frame: Frame, ref: Ref, node: ast.AST) -> None:
     for name in given:
         if given.count(name) > 1:
             raise m.error(frame, node, "TypeError", f"the member {cls.name}.{name} is given twice")
+    for key in _ignored(m, cls):
+        cls.values.pop(key, None)
     made: list[tuple[Value, Ref]] = []
     for key, value in list(cls.values.items()):
-        if key.startswith("_") or isinstance(value, Wrapped | Bound):
-            continue
-        if isinstance(value, Ref) and isinstance(m.obj(value), FunctionObj):
+        if isinstance(value, Decorator) and value.name in ("member", "nonmember"):
+            is_member = value.name == "member"
+            value = cls.values[key] = dict(value.parts)["value"]
+            if not is_member:
+                continue
+        elif (
+            key.startswith("_")
+            or isinstance(value, Wrapped | Bound)
+            or (isinstance(value, Ref) and isinstance(m.obj(value), FunctionObj))
+        ):
             continue
         if value == AUTO:
             value = _next_value(m, ref, cls, key, [v for v, _ in made])
@@ -62,6 +72,16 @@ def make_members(m: Machine, frame: Frame, ref: Ref, node: ast.AST) -> None:
         if init is not None:
             args = list(value.items) if isinstance(value, TupleValue) else [value]
             calls.call(m, frame, calls.bind(m, init, held), args, {}, node)
+
+
+def _ignored(m: Machine, cls: ClassObj) -> list[str]:
+    """The names of a body that `_ignore_` takes away again."""
+    value = cls.values.get("_ignore_")
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return [*value.value.replace(",", " ").split(), "_ignore_"]
+    held = m.obj(value) if isinstance(value, Ref) else None
+    items = value.items if isinstance(value, TupleValue) else getattr(held, "items", ())
+    return [str(i.value) for i in items if isinstance(i, Const)] + ["_ignore_"] * bool(items)
 
 
 def _next_value(m: Machine, ref: Ref, cls: ClassObj, name: str, before: list[Value]) -> Value:

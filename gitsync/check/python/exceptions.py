@@ -94,9 +94,21 @@ def _leaves(m: Machine, value: Value) -> Left:
     return out
 
 
-def _group(m: Machine, items: Left) -> Ref:
-    args = None if items is None else (Const(""), TupleValue(tuple(items)))
-    return m.new(InstanceObj(_GROUP, args))
+def _group(m: Machine, whole: Value, items: Left) -> Ref:
+    """A group of these exceptions, nested as they are in `whole`."""
+    obj = m.obj(whole) if isinstance(whole, Ref) and classes.is_group(m, whole) else None
+    if items is None or not isinstance(obj, InstanceObj):
+        args = None if items is None else (Const(""), TupleValue(tuple(items)))
+        return m.new(InstanceObj(_GROUP, args))
+    members = _members(m, obj)
+    kept: list[Value] = []
+    for member in members.items if members is not None else ():
+        if not classes.is_group(m, member):
+            kept += [member] if member in items else []
+        elif any(leaf in items for leaf in _leaves(m, member) or ()):
+            kept.append(_group(m, member, items))
+    message = obj.args[0] if obj.args else Const("")
+    return m.new(InstanceObj(_GROUP, (message, TupleValue(tuple(kept)))))
 
 
 def handle_group(
@@ -124,7 +136,7 @@ def handle_group(
                     following.append((after, rest, failed))
                     continue
                 m.state = after
-                part = _again(raised, _group(m, taken))
+                part = _again(raised, _group(m, raised.value, taken))
                 for result in run_handler(after, handler, part):
                     if result.kind in (Kind.NORMAL, Kind.RAISE):
                         bad = failed or result.kind is Kind.RAISE
@@ -135,7 +147,7 @@ def handle_group(
     for world, left, failed in live:
         if left != [] or failed:
             m.state = world.fork() if left is None and not failed else world
-            again = _again(raised, _group(m, None if failed else left))
+            again = _again(raised, _group(m, raised.value, None if failed else left))
             if not failed and not classes.is_group(m, raised.value):
                 again = raised
             if not again.implicit or m.is_caught(again):

@@ -22,6 +22,7 @@ from gitsync.check.python import (
     operators,
     protocols,
     sets,
+    slices,
     specials,
     subscripts,
 )
@@ -281,7 +282,7 @@ def _subscript(m: Machine, frame: Frame, node: ast.Subscript) -> Value:
             evaluate(m, frame, part) if part is not None else NONE
             for part in (node.slice.lower, node.slice.upper, node.slice.step)
         ]
-        return subscripts.slice_of(m, frame, owner, bounds, node)
+        return slices.slice_of(m, frame, owner, bounds, node)
     key = evaluate(m, frame, node.slice)
     return subscripts.item(m, frame, owner, key, node)
 
@@ -340,13 +341,7 @@ def _yield(m: Machine, frame: Frame, node: ast.Yield) -> Value:
 def _yield_from(m: Machine, frame: Frame, node: ast.YieldFrom) -> Value:
     value = evaluate(m, frame, node.value)
     if isinstance(value, Coroutine) and generators.is_generator(m, value):
-
-        def take(given: Value) -> bool:
-            _give(m, frame, given)
-            return True
-
-        result = generators.drive(m, frame, value, node, take)
-        return generators.unfollowed(m, frame, value, node) if result is None else result
+        return generators.delegate(m, frame, value, node, lambda given: _give(m, frame, given))
     items, rest = items_of(m, frame, value, node)
     for item in items:
         _give(m, frame, item)

@@ -13,10 +13,13 @@ from dataclasses import replace
 from typing import cast
 
 from gitsync.check.python import (
+    calls,
     classes,
     comprehensions,
     containers,
     expressions,
+    instances,
+    interrupting,
     invoking,
     iterables,
     reach,
@@ -39,20 +42,35 @@ def is_generator(m: Machine, value: Value) -> bool:
 
 
 def drive(
-    m: Machine, frame: Frame, value: Coroutine, node: ast.AST, take: Callable[[Value], bool]
+    m: Machine,
+    frame: Frame,
+    value: Coroutine,
+    node: ast.AST,
+    take: Callable[[Value], bool],
+    *,
+    is_kept: bool = False,
 ) -> Value | None:
     """Run a generator; `take` gets each value and tells whether to go on. Gives its result.
 
-    None if it was advanced before and cannot be run up to that place again without harm.
+    One that is kept waits where it was left, else it is closed there. None if it was advanced
+    before and cannot be run up to that place again without harm.
     """
     function = cast(Ref, value.function)
     obj = cast(FunctionObj, m.obj(function))
-    start = _used(m, value.cell)
+    start = used(m, value.cell)
     if start == OVER:
         return NONE
-    if start and not _repeatable(obj.node):
+    if start and not can_repeat(m, value):
         return None
     run = m.new(Namespace()).oid
+    waits = is_kept and interrupting.may_notice(m, value)
+
+    def go_back() -> Value:
+        """The world as it was when the generator was left, for one that waits there."""
+        place = m.space(run).values["closed"]
+        if waits and isinstance(place, Const):
+            m.state = m.left[place.value].fork()
+        return NONE
 
     def at_yield(given: Value) -> Value:
         seen = m.space(run).values
@@ -64,9 +82,15 @@ def drive(
         if count >= start:
             m.store(value.cell, "used", Const(count + 1))
             if not take(given):
-                m.store(run, "closed", TRUE)
+                if waits:
+                    m.left.append(m.state.fork())
+                m.store(run, "closed", Const(len(m.left) - 1))
                 raise m.error(frame, node, "GeneratorExit", "the generator is left here")
-        return m.space(value.cell).values.get(f"sent{count + 1}", NONE)
+        kept = m.space(value.cell).values
+        thrown = kept.get(f"thrown{count + 1}")
+        if thrown is not None:
+            raise Raised(thrown, m.at, "an exception is thrown into a generator")
+        return kept.get(f"sent{count + 1}", NONE)
 
     words = dict(value.keywords)
     at = m.at
@@ -76,7 +100,7 @@ def drive(
         )
     except Raised as raised:
         if "closed" in m.space(run).values:
-            return NONE
+            return go_back()
         m.store(value.cell, "used", Const(OVER))
         m.at = at
         if classes.exception_matches(m, raised.value, Ext("builtins.StopIteration", "c")):
@@ -84,6 +108,8 @@ def drive(
                 frame, node, "RuntimeError", "a generator raises StopIteration"
             ) from raised
         raise
+    if waits and "closed" in m.space(run).values:
+        return go_back()
     m.store(value.cell, "used", Const(OVER))
     if given:  # the function could not be followed at all
         take(result)
@@ -94,8 +120,16 @@ def can_follow(m: Machine, value: Coroutine) -> bool:
     """True if `drive` can run this generator from where it stands."""
     if not is_generator(m, value):
         return False
+    return used(m, value.cell) in (0, OVER) or can_repeat(m, value)
+
+
+def can_repeat(m: Machine, value: Coroutine) -> bool:
+    """True if running a generator once more up to where it waits changes nothing."""
     obj = cast(FunctionObj, m.obj(cast(Ref, value.function)))
-    return _used(m, value.cell) in (0, OVER) or _repeatable(obj.node)
+    given = [*value.args, *(v for _, v in value.keywords)]
+    if any(isinstance(v, Coroutine | Lazy) or iterables.is_iterator(m, v) for v in given):
+        return False
+    return interrupting.is_repeatable(obj.node)
 
 
 def run_inside(
@@ -155,8 +189,30 @@ def run_inside(
     return out
 
 
+def delegate(
+    m: Machine, frame: Frame, value: Coroutine, node: ast.AST, give: Callable[[Value], Value]
+) -> Value:
+    """`yield from generator`: what is sent goes to it, and it gives its result."""
+
+    def take(given: Value) -> bool:
+        sent = give(given)
+        taken = used(m, value.cell)
+        if sent != NONE and taken > 0:
+            m.store(value.cell, f"sent{taken}", sent)
+        return True
+
+    result = drive(m, frame, value, node, take)
+    return unfollowed(m, frame, value, node) if result is None else result
+
+
 def collect(
-    m: Machine, frame: Frame, value: Value, node: ast.AST, *, limit: int | None = None
+    m: Machine,
+    frame: Frame,
+    value: Value,
+    node: ast.AST,
+    *,
+    limit: int | None = None,
+    is_kept: bool = False,
 ) -> tuple[list[Value], Value | None]:
     """The values of a generator, and what stands for further ones that are not known."""
     if not isinstance(value, Coroutine) or not is_generator(m, value):
@@ -170,7 +226,7 @@ def collect(
         changed.items.append(given)
         return len(changed.items) != limit
 
-    if drive(m, frame, value, node, take) is None:
+    if drive(m, frame, value, node, take, is_kept=is_kept) is None:
         return [], unfollowed(m, frame, value, node)
     found = cast(ListObj, m.state.heap[kept])
     return list(found.items), found.rest
@@ -178,6 +234,7 @@ def collect(
 
 def unfollowed(m: Machine, frame: Frame, value: Value, node: ast.AST) -> Value:
     """What a generator gives that was advanced by hand."""
+    interrupting.doubt_effects(m, frame, value, node)
     if reach.touches(m.state, value):
         return m.unknown(frame, node, "a generator is advanced by hand")
     return Opaque()
@@ -198,11 +255,15 @@ def advance(
     elif not is_generator(m, value):
         return unfollowed(m, frame, value, node)
     else:
-        used = _used(m, value.cell)
-        if sent != NONE and used > 0:
-            m.store(value.cell, f"sent{used}", sent)
-        items, rest = collect(m, frame, value, node, limit=1)
+        taken = used(m, value.cell)
+        if sent != NONE and taken > 0:
+            m.store(value.cell, f"sent{taken}", sent)
+        kept = interrupting.is_kept(node)
+        items, rest = collect(m, frame, value, node, limit=1, is_kept=kept)
         if rest is not None:
+            if default is not None:
+                return containers.blurred(m, frame, [rest, default], node)
+            m.may_raise(m.place(frame, node), "StopIteration")
             return rest
     if items:
         return items[0]
@@ -230,33 +291,35 @@ def method(
     if name in ("__iter__", "__aiter__"):
         return owner
     if name in ("close", "aclose"):
-        m.store(owner.cell, "used", Const(OVER))
+        interrupting.close(m, frame, owner, node)
         return NONE
+    if name in ("throw", "athrow") and isinstance(owner, Coroutine) and is_generator(m, owner):
+        return interrupting.throw(m, frame, owner, args, node)
     return unfollowed(m, frame, owner, node)
 
 
 def _next_of_expression(m: Machine, frame: Frame, value: Lazy, node: ast.AST) -> list[Value]:
-    used = _used(m, value.cell)
-    if used == OVER:
+    taken = used(m, value.cell)
+    if taken == OVER:
         return []
     if iterables.is_iterator(m, value.source):
         found, _ = comprehensions.first_items(m, value, 1)
         m.store(value.cell, "used", Const(1 if found else OVER))
         return found
-    if used and not _repeatable(value.node):
+    if taken and not interrupting.repeatable(value.node):
         return [unfollowed(m, frame, value, node)]
-    found, more = comprehensions.first_items(m, value, used + 1)
-    if more and len(found) <= used:
+    found, more = comprehensions.first_items(m, value, taken + 1)
+    if more and len(found) <= taken:
         return [containers.blurred(m, frame, [*found, unfollowed(m, frame, value, node)], node)]
-    m.store(value.cell, "used", Const(used + 1 if len(found) > used else OVER))
-    return found[used:]
+    m.store(value.cell, "used", Const(taken + 1 if len(found) > taken else OVER))
+    return found[taken:]
 
 
 def can_step(m: Machine, value: Lazy) -> bool:
     """True if `step` can take one item after the other from a generator expression."""
     if iterables.is_iterator(m, value.source):
         return True
-    return _repeatable(value.node) and not any(
+    return interrupting.repeatable(value.node) and not any(
         iterables.is_iterator(m, found)
         for part in ast.walk(value.node)
         if isinstance(part, ast.Name)
@@ -269,34 +332,51 @@ def step(m: Machine, frame: Frame, value: Lazy | Ref, node: ast.AST) -> Value | 
     if isinstance(value, Lazy):
         found = _next_of_expression(m, frame, value, node)
         return m.concrete(found[0]) if found else None
+    own = instances.next_method(m, value)
+    if own is not None:
+        try:
+            return m.concrete(calls.call(m, frame, own, [], {}, node))
+        except Raised as raised:
+            if classes.exception_matches(m, raised.value, Ext("builtins.StopIteration", "c")):
+                return None
+            raise
     changed = cast(ListObj, m.state.change(value.oid))
     return m.concrete(changed.items.pop(0)) if changed.items else None
 
 
-def search(m: Machine, frame: Frame, value: Value, node: ast.AST, wanted: bool) -> Value | None:
+def search(
+    m: Machine,
+    frame: Frame,
+    value: Value,
+    node: ast.AST,
+    wanted: bool,
+    test: Callable[[Value], bool] | None = None,
+) -> Value | None:
     """`any` (wanted) or `all` over a generator, which stops at the item that decides.
 
-    None if this is no generator.
+    None if this is no generator. An item itself is asked for its truth, if there is no `test`.
     """
     kept = m.new(Namespace()).oid
 
     def take(given: Value) -> bool:
         count = m.space(kept).values.get("count", Const(0))
         m.store(kept, "count", Const(count.value + 1 if isinstance(count, Const) else 1))
-        if expressions.is_true(m, frame, given, node) is not wanted:
+        truth = expressions.is_true(m, frame, given, node) if test is None else test(given)
+        if truth is not wanted:
             return True
         m.store(kept, "found", TRUE)
         return False
 
     more = False
-    if isinstance(value, Ref) and iterables.is_iterator(m, value):
+    is_begun = isinstance(value, Lazy) and used(m, value.cell) > 0 and can_step(m, value)
+    if isinstance(value, Ref | Lazy) and (is_begun or iterables.is_iterator(m, value)):
         while (item := step(m, frame, value, node)) is not None:
             if not take(item):
                 break
         return Const(("found" in m.space(kept).values) is wanted)
     if isinstance(value, Coroutine) and is_generator(m, value):
         more = drive(m, frame, value, node, take) is None
-    elif isinstance(value, Lazy) and _used(m, value.cell) == 0:
+    elif isinstance(value, Lazy) and used(m, value.cell) == 0:
         more = comprehensions.while_wanted(m, value, take)
         is_found = "found" in m.space(kept).values
         count = m.space(kept).values.get("count", Const(0))
@@ -308,71 +388,7 @@ def search(m: Machine, frame: Frame, value: Value, node: ast.AST, wanted: bool) 
     return Opaque("bool()") if more else Const(not wanted)
 
 
-def _used(m: Machine, cell: int) -> int:
+def used(m: Machine, cell: int) -> int:
     """How many values were taken already; `OVER` if there are no more."""
     found = m.space(cell).values.get("used")
     return found.value if isinstance(found, Const) else 0
-
-
-# Calls by these names change nothing, and give equal values each time.
-_PURE = frozenset(
-    {
-        "range",
-        "enumerate",
-        "zip",
-        "len",
-        "sorted",
-        "reversed",
-        "iter",
-        "list",
-        "tuple",
-        "dict",
-        "set",
-        "str",
-        "int",
-        "getattr",
-        "vars",
-        "isinstance",
-        "issubclass",
-        "min",
-        "max",
-        "sum",
-        "abs",
-        "items",
-        "values",
-        "keys",
-        "get",
-        "upper",
-        "lower",
-        "format",
-        "split",
-    }
-)
-_CHANGING = (
-    ast.ClassDef,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.Lambda,
-    ast.Import,
-    ast.ImportFrom,
-    ast.Global,
-    ast.Nonlocal,
-    ast.Delete,
-    ast.Await,
-    ast.With,
-    ast.NamedExpr,
-)
-
-
-def _repeatable(node: ast.AST) -> bool:
-    """True if running the body once more changes nothing and makes the same objects."""
-    for child in ast.walk(node):
-        if child is not node and isinstance(child, _CHANGING):
-            return False
-        if isinstance(child, ast.Attribute | ast.Subscript) and not isinstance(child.ctx, ast.Load):
-            return False
-        if isinstance(child, ast.Call):
-            name = getattr(child.func, "id", None) or getattr(child.func, "attr", "")
-            if name not in _PURE:
-                return False
-    return True

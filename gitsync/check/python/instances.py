@@ -39,15 +39,11 @@ def iterate_instance(
     m: Machine, frame: Frame, value: Ref, obj: InstanceObj, node: ast.AST
 ) -> tuple[list[Value], Value | None] | None:
     """Iterating an instance of a local class."""
-    method = classes.class_attribute(m, obj.cls, "__iter__")
-    if method is not None:
-        result = m.concrete(calls.call(m, frame, calls.bind(m, method, value), [], {}, node))
-        held = m.obj(result) if isinstance(result, Ref) else None
-        if isinstance(result, Ref) and isinstance(held, InstanceObj):
-            following = classes.class_attribute(m, held.cls, "__next__")
-            if following is not None:
-                step = calls.bind(m, following, result)
-                return _stepped(m, frame, result, step, "StopIteration", node)
+    result = own_iterator(m, frame, value, node)
+    if result is not None:
+        step = next_method(m, result)
+        if isinstance(result, Ref) and step is not None:
+            return _stepped(m, frame, result, step, "StopIteration", node)
         if result == value:
             doubt = reach.touches(m.state, value)
             return [], m.unknown(frame, node, "an iterator of its own") if doubt else Opaque()
@@ -67,6 +63,26 @@ def iterate_instance(
         if isinstance(cls, ClassObj) and all(isinstance(p, Ref) for p in cls.mro):
             raise m.error(frame, node, "TypeError", "this object cannot be iterated over")
     return [], Opaque()
+
+
+def own_iterator(m: Machine, frame: Frame, value: Value, node: ast.AST) -> Value | None:
+    """What the `__iter__` of the repository's own class gives; None if there is none."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    method = (
+        classes.class_attribute(m, obj.cls, "__iter__") if isinstance(obj, InstanceObj) else None
+    )
+    if method is None:
+        return None
+    return m.concrete(calls.call(m, frame, calls.bind(m, method, value), [], {}, node))
+
+
+def next_method(m: Machine, value: Value) -> Value | None:
+    """The `__next__` of an iterator of the repository's own class."""
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    method = (
+        classes.class_attribute(m, obj.cls, "__next__") if isinstance(obj, InstanceObj) else None
+    )
+    return None if method is None else calls.bind(m, method, value)
 
 
 MAX_STEPS = 200

@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import cast
 
 from gitsync.check.python import (
-    backed,
     calls,
     classes,
-    container_methods,
     containers,
     definitions,
     expressions,
     generators,
-    keys,
-    mappings,
-    operators,
+    interrupting,
     protocols,
-    ranking,
-    sets,
     subscripts,
 )
-from gitsync.check.python.heap import DictObj, InstanceObj, ListObj
+from gitsync.check.python.heap import FunctionObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
     FALSE,
     NONE,
     TRUE,
+    Bound,
     Const,
     Coroutine,
     Ext,
     Lazy,
+    Method,
     Opaque,
+    Partial,
     Ref,
     TupleValue,
     Unknown,
@@ -43,77 +38,53 @@ from gitsync.check.python.values import (
 )
 from gitsync.check.python.worlds import Frame, Raised
 
-
-def _sequence(kind: str) -> Rule:
-    def build(
-        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-    ) -> Value:
-        items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
-        if kind == "tuple" and rest is None:
-            return TupleValue(tuple(items))
-        if kind in ("set", "frozenset"):
-            for item in items:
-                keys.require_hashable(m, frame, item, node)
-            return sets.new_set(m, items, rest, kind)
-        return m.list_of(items, kind, rest)
-
-    return build
-
-
-def _deque(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    made = m.list_of([], "deque")
-    container_methods.fill_deque(m, frame, made, args, keywords, node)
-    return made
-
-
-def _dict(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    obj = DictObj({})
-    if args:
-        first = mappings.as_mapping(m, frame, args[0], node) or args[0]
-        found = m.obj(first) if isinstance(first, Ref) else None
-        is_list = isinstance(first, TupleValue | Coroutine | Lazy) or isinstance(found, ListObj)
-        if isinstance(found, InstanceObj) and backed.plain(m, first) == first:
-            is_list = classes.class_attribute(m, found.cls, "__iter__") is not None
-        if is_list:
-            items, rest = expressions.items_of(m, frame, first, node)
-            for pair in items:
-                parts, more = expressions.items_of(m, frame, pair, node)
-                if len(parts) == 2 and more is None:
-                    containers.put(m, frame, obj, parts[0], parts[1], node)
-                else:
-                    obj.rest = containers.blurred(m, frame, [pair], node)
-            obj.rest = rest or obj.rest
-        else:
-            containers.absorb(m, obj, first)
-    for name, value in keywords.items():
-        obj.items[Const(name)] = value
-    return m.new(obj)
+# What some builtins do, as generators.
+_BODIES = {
+    "iter": """
+def iterator(function, sentinel):
+    while not (item := function()) == sentinel:
+        yield item
+""",
+    "map": """
+def map(function, iterable):
+    for item in iterable:
+        yield function(item)
+""",
+    "filter": """
+def filter(function, iterable):
+    for item in iterable:
+        if item if function is None else function(item):
+            yield item
+""",
+    "enumerate": """
+def enumerate(iterable, start):
+    for item in iterable:
+        yield start, item
+        start += 1
+""",
+}
+_LAZY = {k: cast(ast.FunctionDef, ast.parse(text).body[0]) for k, text in _BODIES.items()}
 
 
-def _from_keys(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    obj = DictObj({})
-    items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
-    value = args[1] if len(args) > 1 else NONE
-    for item in items:
-        containers.put(m, frame, obj, item, value, node)
-    if rest is not None:
-        obj.rest = containers.blurred(m, frame, [value], node)
-    return m.new(obj)
+def _lazily(m: Machine, frame: Frame, name: str, args: list[Value], node: ast.AST) -> Value:
+    """A generator that does what the builtin does, when it is asked to."""
+    function = definitions.make_function(m, replace(frame, scope=None, closure=()), _LAZY[name])
+    return calls.call(m, frame, function, args, {}, node)
 
 
-def _defaultdict(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    ref = cast(Ref, _dict(m, frame, args[1:], keywords, node))
-    obj = cast(DictObj, m.state.change(ref.oid))
-    obj.factory = args[0] if args else None
-    return ref
+def _is_shared(m: Machine, value: Value) -> bool:
+    """True for an iterator of which others may take items."""
+    return is_iterator(m, value) or isinstance(value, Coroutine | Lazy)
+
+
+def _has_effects(m: Machine, function: Value) -> bool:
+    """True if it matters when a function is called."""
+    if isinstance(function, Bound | Partial):
+        return _has_effects(m, function.function)
+    if isinstance(function, Method):
+        return True
+    obj = m.obj(function) if isinstance(function, Ref) else None
+    return isinstance(obj, FunctionObj) and interrupting.changes_more(obj.node)
 
 
 def _map(
@@ -121,6 +92,8 @@ def _map(
 ) -> Value:
     if len(args) < 2:
         raise m.error(frame, node, "TypeError", "map() needs a function and an iterable")
+    if len(args) == 2 and (_is_shared(m, args[1]) or _has_effects(m, args[0])):
+        return _lazily(m, frame, "map", args, node)
     columns = _columns(m, frame, args[1:], node)
     rows = zip(*(c[0] for c in columns), strict=False)
     out = [calls.call(m, frame, args[0], list(row), {}, node) for row in rows]
@@ -135,6 +108,8 @@ def _filter(
 ) -> Value:
     if len(args) != 2:
         return Opaque()
+    if _is_shared(m, args[1]) or _has_effects(m, args[0]):
+        return _lazily(m, frame, "filter", args, node)
     items, rest = expressions.items_of(m, frame, args[1], node)
     out: list[Value] = []
     for item in items:
@@ -230,8 +205,10 @@ def _zip(
 def _enumerate(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
-    items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
     start = args[1] if len(args) > 1 else keywords.get("start", Const(0))
+    if args and _is_shared(m, args[0]):
+        return _lazily(m, frame, "enumerate", [args[0], start], node)
+    items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
     base = start.value if isinstance(start, Const) and isinstance(start.value, int) else 0
     return m.list_of(
         [TupleValue((Const(base + i), v)) for i, v in enumerate(items)],
@@ -261,52 +238,6 @@ def _reversed(
     if rest is not None:
         return m.list_of([], "iterator", containers.blurred(m, frame, [*items, rest], node))
     return m.list_of(items[::-1], "iterator")
-
-
-def _sorted(
-    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-) -> Value:
-    items, rest = expressions.items_of(m, frame, args[0], node) if args else ([], None)
-    return ordered(m, frame, items, keywords, node, rest)
-
-
-def ordered(
-    m: Machine,
-    frame: Frame,
-    items: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-    rest: Value | None = None,
-) -> Value:
-    """A new list of the items in the order of their keys."""
-    key = keywords.get("key")
-    if rest is None and len(items) < 2:
-        if key is not None and key != NONE and items:
-            calls.call(m, frame, key, [items[0]], {}, node)
-        return m.list_of(items)
-    if rest is None:
-        keys = items
-        if key is not None and key != NONE:
-            keys = [calls.call(m, frame, key, [i], {}, node) for i in items]
-        known = [operators.plain(k) for k in keys]
-        if all(k is not None for k in known):
-            pairs = list(zip([k[0] for k in known if k is not None], items, strict=True))
-            backwards = expressions.known_truth(m, frame, keywords.get("reverse", FALSE), node)
-            if backwards is not None:
-                try:
-                    pairs.sort(key=lambda p: p[0], reverse=backwards)
-                    return m.list_of([i for _, i in pairs])
-                except TypeError:
-                    raise m.error(frame, node, "TypeError", "the items cannot be ordered") from None
-        backwards = expressions.known_truth(m, frame, keywords.get("reverse", FALSE), node)
-        ranked = [ranking.Ranked(m, *pair) for pair in zip(items, keys, strict=True)]
-        if backwards is not None:
-            try:
-                return m.list_of([r.value for r in sorted(ranked, reverse=backwards)])
-            except ranking.Unclear:
-                pass
-    everything = [*items, *([rest] if rest is not None else [])]
-    return m.list_of([], "list", containers.blurred(m, frame, everything, node))
 
 
 _STOP = Ext("builtins.StopIteration", "c")
@@ -350,24 +281,12 @@ def _next(
     return Opaque()
 
 
-# what `iter(function, sentinel)` does
-_UNTIL = cast(
-    ast.FunctionDef,
-    ast.parse(
-        "def iterator(function, sentinel):\n"
-        "    while not (item := function()) == sentinel:\n"
-        "        yield item\n"
-    ).body[0],
-)
-
-
 def _iter(
     m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
 ) -> Value:
     value = args[0] if args else NONE
     if len(args) == 2:
-        asked = definitions.make_function(m, replace(frame, scope=None, closure=()), _UNTIL)
-        return calls.call(m, frame, asked, args, {}, node)
+        return _lazily(m, frame, "iter", args, node)
     if isinstance(value, Coroutine | Lazy):
         return value
     items, rest = expressions.items_of(m, frame, value, node)
@@ -392,67 +311,13 @@ def _any_all(wanted: bool) -> Rule:
     return test
 
 
-def _best(ranks: list[Value], choose: Callable[..., int]) -> int | None:
-    """Where the greatest or the least of some ranks stands, if all are known."""
-    plain = [rank.value if isinstance(rank, Const) else None for rank in ranks]
-    if None in plain or len(plain) < 2:
-        return None
-    try:
-        return choose(range(len(plain)), key=lambda at: plain[at])
-    except TypeError:
-        return None
-
-
-def _max_min(
-    m: Machine,
-    frame: Frame,
-    args: list[Value],
-    keywords: dict[str, Value],
-    node: ast.AST,
-    choose: Callable[..., int],
-) -> Value:
-    items = args
-    rest = None
-    if len(args) == 1:
-        items, rest = expressions.items_of(m, frame, args[0], node)
-    key = keywords.get("key", NONE)
-    ranks = list(items)
-    if rest is None and key != NONE:
-        ranks = [m.concrete(calls.call(m, frame, key, [item], {}, node)) for item in items]
-    if rest is None and len(items) == 1:
-        return items[0]
-    best = _best(ranks, choose) if rest is None else None
-    if best is not None:
-        return m.concrete(items[best])
-    if rest is None and not items and "default" not in keywords:
-        raise m.error(frame, node, "ValueError", "max() or min() is given nothing")
-    if "default" in keywords:
-        items = [*items, keywords["default"]]
-    values = [*items, *([rest] if rest is not None else [])]
-    return subscripts.pick_any(m, frame, values, node)
-
-
 RULES: dict[str, Rule] = {
-    "builtins.max": partial(_max_min, choose=max),
-    "builtins.min": partial(_max_min, choose=min),
-    "builtins.list": _sequence("list"),
-    "builtins.tuple": _sequence("tuple"),
-    "builtins.set": _sequence("set"),
-    "builtins.frozenset": _sequence("frozenset"),
-    "collections.deque": _deque,
-    "builtins.dict": _dict,
-    "builtins.dict.fromkeys": _from_keys,
-    "collections.OrderedDict": _dict,
-    "types.MappingProxyType": _dict,
-    "builtins.mappingproxy": _dict,
-    "collections.defaultdict": _defaultdict,
     "builtins.map": _map,
     "builtins.filter": _filter,
     "builtins.zip": _zip,
     "builtins.enumerate": _enumerate,
     "builtins.range": _range,
     "builtins.reversed": _reversed,
-    "builtins.sorted": _sorted,
     "builtins.next": _next,
     "builtins.iter": _iter,
     "builtins.any": _any_all(True),

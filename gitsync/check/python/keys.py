@@ -27,6 +27,7 @@ from gitsync.check.python.worlds import Frame
 # What `dataclass` gives a class, under names of which the second is none that code can write.
 BY_FIELDS = Opaque("hash")
 COMPARED = "\0compared"
+ORDERED = "\0ordered"
 _IDENTITY = frozenset(
     {*BASES.values(), "abc.ABC", "enum.Enum", "typing.Generic", "typing.Protocol"}
 )
@@ -143,6 +144,14 @@ def compared_fields(m: Machine, cls: Value) -> list[str] | None:
         if isinstance(found, TupleValue):
             return [str(n.value) for n in found.items if isinstance(n, Const)]
     return None
+
+
+def is_ordered(m: Machine, cls: Value) -> bool:
+    """True if `dataclass` makes the instances of a class orderable."""
+    return any(
+        isinstance(obj, ClassObj) and obj.values.get(ORDERED) == Const(True)
+        for obj in (m.obj(part) for part in classes.mro_of(m, cls) if isinstance(part, Ref))
+    )
 
 
 def field_values(m: Machine, value: Ref, obj: InstanceObj, names: list[str]) -> list[Value]:

@@ -210,6 +210,18 @@ _FINAL = frozenset(
 )
 
 
+def check_typed_dict(m: Machine, frame: Frame, bases: list[Value], node: ast.AST) -> None:
+    """A `TypedDict` inherits from other ones only."""
+    mark = Ext("typing.TypedDict")
+    typed = [
+        any(mark in raw for raw in classes.written_bases(m, base))
+        for base in bases
+        if isinstance(base, Ref)
+    ]
+    if False in typed and (True in typed or mark in bases):
+        raise m.error(frame, node, "TypeError", "a TypedDict cannot inherit from other classes")
+
+
 def check_bases(
     m: Machine,
     frame: Frame,

@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from typing import cast
 
 from gitsync.check.python import (
     expressions,
     generators,
+    instances,
     iterables,
     reach,
     statements,
     targets,
 )
+from gitsync.check.python.heap import DictObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.state import State, covered, merge
 from gitsync.check.python.values import (
@@ -22,8 +25,10 @@ from gitsync.check.python.values import (
     Lazy,
     Opaque,
     Ref,
+    TupleValue,
     Unknown,
     Value,
+    View,
 )
 from gitsync.check.python.worlds import Frame, Kind, Outcome, Raised
 
@@ -81,8 +86,13 @@ def for_statement(
     out: list[Outcome] = []
     exits: list[Outcome] = []
 
-    def start() -> tuple[list[Value], Value | None] | Coroutine | Lazy | Ref:
+    def start() -> tuple[list[Value], Value | None, Value] | Coroutine | Lazy | Ref:
         value = expressions.evaluate(m, frame, node.iter)
+        if isinstance(value, Ref) and any(map(_leaves, node.body)):
+            own = instances.own_iterator(m, frame, value, node.iter)
+            if isinstance(own, Ref) and instances.next_method(m, own) is not None:
+                return own
+            value = own or value
         if isinstance(value, Coroutine) and generators.can_follow(m, value):
             return value
         if isinstance(value, Lazy) and _is_left_early(node) and generators.can_step(m, value):
@@ -90,8 +100,8 @@ def for_statement(
         if iterables.is_iterator(m, value) and isinstance(node.iter, ast.Name | ast.Attribute):
             return cast(Ref, value)
         if isinstance(value, Lazy) and _is_left_early(node):
-            return [], generators.unfollowed(m, frame, value, node.iter)
-        return expressions.items_of(m, frame, value, node.iter)
+            return [], generators.unfollowed(m, frame, value, node.iter), value
+        return *expressions.items_of(m, frame, value, node.iter), value
 
     for after, found in m.branches(state, start):
         if isinstance(found, Raised):
@@ -106,12 +116,8 @@ def for_statement(
         if isinstance(found, Lazy | Ref):
             exits += _step_by_step(m, frame, after, node, found, out)
             continue
-        items, rest = found
-        live = [Outcome(after)]
-        for item in items[:MAX_PASSES]:
-            live = _one_pass(m, frame, live, node, item, out)
-            if not live:
-                break
+        items, rest, source = found
+        live = _over_items(m, frame, after, node, items, source, out)
         if len(items) > MAX_PASSES:
             rest = rest or Opaque()
         if rest is not None and live:
@@ -134,16 +140,78 @@ def for_statement(
     return m.join(out)
 
 
+def _over_items(
+    m: Machine,
+    frame: Frame,
+    state: State,
+    node: ast.For | ast.AsyncFor,
+    items: list[Value],
+    source: Value,
+    out: list[Outcome],
+) -> list[Outcome]:
+    """One pass for each known item; what the passes do to the container itself is seen."""
+    done: list[Outcome] = []
+    groups = [([Outcome(state)], items, 0)]
+    while groups:
+        live, items, at = groups.pop()
+        while live and at < min(len(items), MAX_PASSES):
+            live = _one_pass(m, frame, live, node, items[at], out)
+            at += 1
+            same: list[Outcome] = []
+            for world in live:
+                now = _changed(world.state, source, items, at)
+                if now is None:
+                    same.append(world)
+                elif isinstance(now, list):
+                    groups.append(([world], now, at))
+                else:
+                    m.state = world.state
+                    raised = m.error(frame, node.iter, "RuntimeError", "it changes in the loop")
+                    out.append(Outcome(world.state, Kind.RAISE, raised=raised))
+            live = same
+        done += live
+    return done
+
+
+def _changed(state: State, source: Value, items: list[Value], at: int) -> list[Value] | bool | None:
+    """What a list holds now, or True for a dict or set of another size; None if all is as before.
+
+    Only the items from `at` on matter.
+    """
+    view = source.name if isinstance(source, View) else ""
+    owner = source.owner if isinstance(source, View) else source
+    obj = state.heap.get(owner.oid) if isinstance(owner, Ref) else None
+    if not isinstance(obj, ListObj | DictObj) or obj.rest is not None or not items:
+        return None
+    if isinstance(obj, ListObj) and obj.kind == "list":
+        new = obj.items[at : at + 1] != items[at : at + 1] or len(obj.items) != len(items)
+        return list(obj.items) if new else None
+    if isinstance(obj, ListObj) and obj.kind not in ("set", "deque"):
+        return None
+    if len(obj.items) != len(items):
+        return True
+    if view in ("values", "items") and isinstance(obj, DictObj) and at < len(items):
+        key, value = next(islice(obj.items.items(), at, None))
+        fresh: Value = TupleValue((key, value)) if view == "items" else value
+        if fresh != items[at]:
+            return [*items[:at], fresh, *items[at + 1 :]]
+    return None
+
+
 def _is_left_early(node: ast.For | ast.AsyncFor) -> bool:
     """True if a loop over an iterator with a name may leave items in it, or takes some itself."""
     if not isinstance(node.iter, ast.Name):
         return False
+    name = node.iter.id
     return any(
-        isinstance(part, ast.Break | ast.Return | ast.Raise)
-        or (isinstance(part, ast.Name) and part.id == node.iter.id)
+        _leaves(stmt)
+        or any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(stmt))
         for stmt in node.body
-        for part in ast.walk(stmt)
     )
+
+
+def _leaves(stmt: ast.stmt) -> bool:
+    return any(isinstance(part, ast.Break | ast.Return | ast.Raise) for part in ast.walk(stmt))
 
 
 def _step_by_step(
@@ -157,7 +225,12 @@ def _step_by_step(
     """One item per pass is taken out of an iterator, which keeps the others."""
     exits: list[Outcome] = []
     live = [Outcome(state)]
-    for _ in range(MAX_PASSES):
+    for number in range(MAX_PASSES):
+        if number == instances.MAX_STEPS and not iterables.is_iterator(m, iterator):
+            for world in live:
+                m.state = world.state
+                m.doubt(m.unknown(frame, node.iter, "an iterator goes on and on"))
+            return exits + live
         again: list[Outcome] = []
         for world in live:
             for after, item in m.branches(

@@ -254,6 +254,7 @@ def _build(
 
     generics.check_bases(m, frame, raw_bases, node)
     named_tuples.check_fields(m, frame, raw_bases, values, node)
+    lineage.check_typed_dict(m, frame, raw_bases, node)
     bases = lineage.resolve_bases(m, frame, raw_bases, node)
     for base in bases:
         if isinstance(base, Unknown):

@@ -14,6 +14,7 @@ from gitsync.check.python import (
     containers,
     definitions,
     generators,
+    interrupting,
     named_tuples,
     protocols,
     reading,
@@ -109,6 +110,8 @@ def call_method(
         return generators.method(m, frame, owner, name, args, node)
     if isinstance(owner, Managed) and name in ("__enter__", "__aenter__"):
         return definitions.entered_value(m, frame, owner, node)
+    if isinstance(owner, Managed) and name in ("__exit__", "__aexit__"):
+        return interrupting.leave(m, frame, owner.generator, args, node)
     if isinstance(owner, Ref):
         obj = m.obj(owner)
         if isinstance(obj, ListObj):

@@ -22,6 +22,22 @@ from gitsync.check.python.values import (
 from gitsync.check.python.worlds import Frame
 
 BASE = Ext("typing.NamedTuple", "f")
+# what no body of a `NamedTuple` may define
+_DEFINED = frozenset(
+    (
+        "__new__",
+        "__init__",
+        "__slots__",
+        "__getnewargs__",
+        "_fields",
+        "_field_defaults",
+        "_field_types",
+        "_make",
+        "_replace",
+        "_asdict",
+        "_source",
+    )
+)
 
 
 def fields(m: Machine, cls: Value) -> list[tuple[str, bool]] | None:
@@ -46,6 +62,9 @@ def check_fields(
     """Raise for fields that `NamedTuple` refuses."""
     if BASE not in bases:
         return
+    for name in values:
+        if name in _DEFINED:
+            raise m.error(frame, node, "AttributeError", f"NamedTuple defines {name} itself")
     optional = ""
     for name, required in _written(values):
         if name.startswith("_"):

@@ -15,6 +15,7 @@ from gitsync.check.python import (
     comparing,
     containers,
     expressions,
+    generators,
     keys,
     mappings,
     mixins,
@@ -22,14 +23,16 @@ from gitsync.check.python import (
     reach,
     sets,
 )
-from gitsync.check.python.heap import ClassObj, InstanceObj
+from gitsync.check.python.heap import ClassObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine
 from gitsync.check.python.values import (
     FALSE,
     TRUE,
     Alias,
     Const,
+    Coroutine,
     Ext,
+    Lazy,
     Opaque,
     Ref,
     TupleValue,
@@ -262,6 +265,9 @@ def plainly_compared(
     below = sets.ordered(m, op, left, right)
     if below is not None:
         return below
+    parts = _parts(m, left), _parts(m, right)
+    if parts[0] is not None and parts[1] is not None and parts[0][0] == parts[1][0]:
+        return _by_parts(m, frame, op, parts[0][1], parts[1][1], node)
     version = comparing.compare_version(m, op, left, right)
     if version is not None:
         return version
@@ -282,8 +288,40 @@ def plainly_compared(
     return None
 
 
+def _parts(m: Machine, value: Value) -> tuple[object, list[Value]] | None:
+    """What a sequence or an ordered dataclass is ordered by, and its kind; None for others."""
+    if isinstance(value, TupleValue):
+        return tuple, list(value.items)
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, ListObj) and obj.kind == "list" and obj.rest is None:
+        return list, obj.items
+    if isinstance(value, Ref) and isinstance(obj, InstanceObj):
+        names = keys.compared_fields(m, obj.cls) if keys.is_ordered(m, obj.cls) else None
+        return None if names is None else (obj.cls, keys.field_values(m, value, obj, names))
+    return None
+
+
+def _by_parts(
+    m: Machine, frame: Frame, op: ast.cmpop, left: list[Value], right: list[Value], node: ast.AST
+) -> bool | None:
+    """The order of two sequences: that of the first items which differ, or of their lengths."""
+    for mine, theirs in zip(map(m.concrete, left), map(m.concrete, right), strict=False):
+        same: bool | None = isinstance(mine, Ref) and mine == theirs
+        same = same or compare(m, frame, ast.Eq(), mine, theirs, node)
+        if not same:
+            return None if same is None else compare(m, frame, op, mine, theirs, node)
+    return compare(m, frame, op, Const(len(left)), Const(len(right)), node)
+
+
 def _searched(m: Machine, frame: Frame, owner: Value, item: Value, node: ast.AST) -> Value | None:
     """`item in owner` by a mixin, or by going through what `__iter__` gives; None for others."""
+    if isinstance(owner, Coroutine | Lazy):
+
+        def same(given: Value) -> bool:
+            known = compare(m, frame, ast.Eq(), given, item, node)
+            return m.choose(2, m.place(frame, node), "an item") == 0 if known is None else known
+
+        return generators.search(m, frame, owner, node, True, same)
     obj = m.obj(owner) if isinstance(owner, Ref) else None
     if not isinstance(obj, InstanceObj):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import ItemsView, KeysView
 
-from gitsync.check.python import calls, classes
+from gitsync.check.python import calls, classes, keys
 from gitsync.check.python.heap import (
     ClassObj,
     DictObj,
@@ -15,7 +15,7 @@ from gitsync.check.python.heap import (
     ModuleObj,
 )
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import NONE, Const, Ref, TupleValue, Value
+from gitsync.check.python.values import NONE, Const, Ext, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
@@ -124,10 +124,15 @@ def _order_kind(m: Machine, value: Value) -> str | None:
     kind = _type_of(m, value)
     if kind is not None:
         return _ORDERED.get(kind) or _ORDERED_TOO.get(kind) or "none"
+    obj = m.obj(value) if isinstance(value, Ref) else None
+    if isinstance(obj, ClassObj) and not any(isinstance(part, Ref) for part in obj.meta):
+        return "none" if all(isinstance(p, Ref | Ext) for p in obj.mro) else None
+    if isinstance(value, Ext):
+        return "none" if value.kind in "cf" else None
     cls = whole_class(m, value)
-    if cls is None or cls.fields is not None or not lacks(m, value, *_ORDER):
+    if cls is None or keys.is_ordered(m, classes.class_of(m, value)):
         return None
-    return "none"
+    return "none" if lacks(m, value, *_ORDER) else None
 
 
 def cannot_contain(m: Machine, owner: Value, item: Value) -> bool:

@@ -9,12 +9,14 @@ from gitsync.check.python import classes
 from gitsync.check.python.facts import facts
 from gitsync.check.python.heap import ClassObj, DictObj, ListObj
 from gitsync.check.python.machine import Machine
-from gitsync.check.python.values import Const, Ext, Ref, TupleValue, Value
+from gitsync.check.python.values import Const, Ext, Names, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 _SPECIAL = ("__dict__", "__weakref__")
 # classes in Python that have no `__dict__` of their own
 _BARE = ("abc.ABC", "typing.Generic", "typing.Protocol", "builtins.", "collections.abc.")
+_HIDDEN = [Const(name) for name in _SPECIAL]
+_WITHOUT = ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol")
 _SOLID = frozenset(
     f"builtins.{n}"
     for n in (
@@ -60,6 +62,34 @@ def has_slot(m: Machine, cls: ClassObj, name: str) -> bool:
         isinstance(s, Const) and isinstance(s.value, str) and _mangled(s.value, cls.name) == name
         for s in own or ()
     )
+
+
+def layout(m: Machine, cls: Value) -> tuple[bool, bool | None]:
+    """Whether instances have slots, and whether they have a `__dict__`; None if not known."""
+    has_slots, has_dict = False, False
+    unknown = False
+    for part in classes.mro_of(m, cls):
+        obj = m.obj(part) if isinstance(part, Ref) else None
+        own = slots_of(m, obj.values) if isinstance(obj, ClassObj) else None
+        if own is not None:
+            has_slots = has_slots or any(s not in _HIDDEN for s in own)
+            has_dict = has_dict or Const("__dict__") in own
+        elif isinstance(obj, ClassObj):
+            unknown = unknown or "__slots__" in obj.values
+            has_dict = has_dict or "__slots__" not in obj.values
+        elif not isinstance(part, Ext) or part.path not in _WITHOUT:
+            unknown = True
+    return has_slots, None if unknown and not has_dict else has_dict
+
+
+def dictionary(m: Machine, frame: Frame, owner: Ref, cls: Value, node: ast.AST) -> Value:
+    """`__dict__` of an instance, in which its slots do not stand."""
+    has_slots, has_dict = layout(m, cls)
+    if has_dict is False:
+        raise m.error(frame, node, "AttributeError", "the object has slots and no __dict__")
+    if has_slots:
+        return m.unknown(frame, node, "the object has slots beside its __dict__")
+    return Names(owner.oid)
 
 
 def check_slots(m: Machine, frame: Frame, cls: ClassObj, node: ast.AST) -> None:

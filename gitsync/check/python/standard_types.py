@@ -18,7 +18,9 @@ from gitsync.check.python.facts import BASES
 from gitsync.check.python.heap import ClassObj, DictObj, InstanceObj, ModuleObj
 from gitsync.check.python.machine import Machine, Rule
 from gitsync.check.python.values import (
+    CHECKABLE,
     NONE,
+    TRUE,
     Bound,
     Const,
     Decorator,
@@ -130,7 +132,20 @@ def _runtime_checkable(
     if isinstance(obj, ClassObj) and Ext("typing.Protocol") not in obj.bases:
         reason = f"@runtime_checkable is for protocols, which {obj.name} is not"
         raise m.error(frame, node, "TypeError", reason)
+    if isinstance(value, Ref) and isinstance(obj, ClassObj):
+        m.store(value.oid, CHECKABLE, TRUE)
     return value
+
+
+def _enum_wrapper(name: str) -> Rule:
+    """`enum.member` and `enum.nonmember`."""
+
+    def wrap(
+        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+    ) -> Value:
+        return Decorator(name, (("value", (*args, NONE)[0]),))
+
+    return wrap
 
 
 def _cast(
@@ -203,6 +218,9 @@ RULES: dict[str, Rule] = {
     "typing.cast": _cast,
     "typing.overload": _overload,
     "typing.runtime_checkable": _runtime_checkable,
+    "typing_extensions.runtime_checkable": _runtime_checkable,
+    "enum.member": _enum_wrapper("member"),
+    "enum.nonmember": _enum_wrapper("nonmember"),
     "typing.NewType": _new_type,
     **{path: _type_variable(path) for path in generics.KINDS},
 }

@@ -147,6 +147,8 @@ def _by_hook(
     if method is not None:
         calls.call(m, frame, method, [owner, value], {}, node)
         return True
+    if class_attributes.descriptor_method(m, raw, "__delete__") is not None:
+        raise m.error(frame, node, "AttributeError", f"the descriptor '{name}' takes no value")
     if not plainly:
         _guard_frozen(m, frame, obj.cls, name, node)
     _guard_slots(m, frame, obj.cls, name, node)
@@ -288,6 +290,8 @@ def _deleted_by_hook(
     if method is not None:
         calls.call(m, frame, method, [owner], {}, node)
         return True
+    if class_attributes.descriptor_method(m, raw, "__set__") is not None:
+        raise m.error(frame, node, "AttributeError", f"the descriptor '{name}' has no __delete__")
     if not plainly:
         _guard_frozen(m, frame, obj.cls, name, node)
     return False

@@ -11,6 +11,7 @@ from gitsync.check.python import (
     containers,
     expressions,
     operators,
+    slices,
     storing,
     subscripts,
 )
@@ -34,7 +35,7 @@ def assign(m: Machine, frame: Frame, target: ast.expr, value: Value) -> None:
     elif isinstance(target, ast.Subscript):
         owner = expressions.evaluate(m, frame, target.value)
         if isinstance(target.slice, ast.Slice):
-            subscripts.set_slice(m, frame, owner, value, target)
+            slices.set_slice(m, frame, owner, value, target)
             return
         key = expressions.evaluate(m, frame, target.slice)
         subscripts.set_item(m, frame, owner, key, value, target)
@@ -93,7 +94,7 @@ def augment(m: Machine, frame: Frame, node: ast.AugAssign) -> None:
         return
     load = target.slice
     if isinstance(load, ast.Slice):
-        subscripts.set_slice(m, frame, owner, Opaque(), target)
+        slices.set_slice(m, frame, owner, Opaque(), target)
         return
     key = expressions.evaluate(m, frame, load)
     old = m.concrete(subscripts.item(m, frame, owner, key, target))
@@ -136,7 +137,7 @@ def delete(m: Machine, frame: Frame, target: ast.expr) -> None:
     elif isinstance(target, ast.Subscript):
         owner = expressions.evaluate(m, frame, target.value)
         if isinstance(target.slice, ast.Slice):
-            subscripts.remove_slice(m, frame, owner, target)
+            slices.remove_slice(m, frame, owner, target)
             return
         key = expressions.evaluate(m, frame, target.slice)
         subscripts.remove_item(m, frame, owner, key, target)

@@ -117,6 +117,7 @@ class Unbound(Value):
 
 
 UNBOUND = Unbound()
+CHECKABLE = "\0checkable"  # marks a protocol that `isinstance` takes
 ANNOTATIONS = "\0annotations"  # what a class body annotates, kept beside its names
 
 

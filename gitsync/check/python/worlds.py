@@ -153,6 +153,7 @@ class Worlds:
         self.calling: list[tuple[int, int]] = []
         self.awaiting = 0
         self.handling: list[Value] = []
+        self.left: list[State] = []  # worlds in which a generator was left that waits
 
     def tick(self) -> None:
         """Count one step; every so often look at the clock."""
