@@ -168,3 +168,24 @@ def test_the_names_of_distributions_are_sorted_and_normalised() -> None:
         assert distributions == sorted(distributions)
         assert all(d == d.lower() and not set(d) & set("._") for d in distributions)
         assert name not in distributions
+
+
+def test_a_condition_that_fails_the_import_is_told_with_the_place_that_raises() -> None:
+    text = f"""{HEAD}import os
+def require(name):
+    value = os.environ.get(name)
+    if not value:
+        raise RuntimeError(name)
+    return value
+KEY = require("JUDGE_API_KEY")
+{FLOW}{SCORE}{TAIL}"""
+    files = {
+        "rollouts/demo/main.py": text,
+        "rollouts/demo/pyproject.toml": PROJECT.format(more=""),
+    }
+    report = check_entrypoint(Memory(files), "demo", "main.py", options=CheckOptions())
+    assert [f.subject for f in report.findings] == ["grader", "workflow"]
+    raised = text.split("\n").index("        raise RuntimeError(name)") + 1
+    for finding in report.findings:
+        assert f"whether the import fails at main.py:{raised}" in finding.message
+        assert finding.message.endswith("in a function that the server calls, not while importing.")

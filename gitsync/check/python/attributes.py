@@ -36,7 +36,6 @@ from gitsync.check.python.worlds import REGISTRY, SYS_MODULES, SYS_PATH, Frame
 
 SPECIAL: dict[str, Value] = {
     "typing.TYPE_CHECKING": FALSE,
-    "typing_extensions.TYPE_CHECKING": FALSE,
     "sys.platform": Const("linux"),
     "os.name": Const("posix"),
     "os.sep": Const("/"),
@@ -48,6 +47,18 @@ SPECIAL: dict[str, Value] = {
     "sys.implementation.name": Const("cpython"),
     "sys.flags.optimize": Const(0),
     "sys.maxsize": Const(2**63 - 1),
+}
+# What `typing_extensions` hands out: the same as `typing`, or what acts the same everywhere.
+BACKPORTED: dict[str, Value] = {
+    "TYPE_CHECKING": FALSE,
+    "Generic": Ext("typing.Generic", "c"),
+    "Protocol": Ext("typing.Protocol", "c"),
+    "dataclass_transform": Ext("typing.dataclass_transform", "f"),
+    "deprecated": Ext("warnings.deprecated", "f"),
+    "final": Ext("typing.final", "f"),
+    "overload": Ext("typing.overload", "f"),
+    "override": Ext("typing.override", "f"),
+    "runtime_checkable": Ext("typing.runtime_checkable", "f"),
 }
 TYPE_ALIAS = "type alias"  # the path of what a `type` statement binds
 # what a rehearsal remembers the reading of
@@ -135,6 +146,8 @@ def _of_opaque(m: Machine, frame: Frame, owner: Opaque, name: str, node: ast.AST
     kept = m.space(REGISTRY).values.get(f"attribute:{owner.path}.{name}")
     if kept is not None:
         return m.concrete(kept)
+    if owner.path == "typing_extensions" and name in BACKPORTED:
+        return BACKPORTED[name]
     if name == "register" and owner.path.endswith("functools.singledispatch"):
         return Opaque(f"{owner.path}.{name}")
     if owner.carries or f"carries:{owner.path}" in m.space(REGISTRY).values:

@@ -252,7 +252,7 @@ class Check(Locator):
             place,
             role,
             f"The {role} cannot be determined without running the code: {agreed.reason}",
-            "Import one class by name",
+            agreed.fix,
         )
 
     def _multiple(self, worlds: list[World], role: str, report: warn.Context) -> None:

@@ -239,6 +239,10 @@ class Importer(Loader):
         if isinstance(module, Unknown):
             return module
         if isinstance(module, Opaque):
+            from gitsync.check.python.attributes import BACKPORTED
+
+            if module.path == "typing_extensions" and name in BACKPORTED:
+                return BACKPORTED[name]
             m.may_raise(m.place(frame, node))
             return Opaque(f"{module.path}.{name}", third=module.third)
         return Opaque()

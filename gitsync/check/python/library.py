@@ -114,8 +114,6 @@ _IDENTITY = frozenset(
     [
         "typing.final",
         "typing.override",
-        "typing_extensions.override",
-        "typing_extensions.final",
         "typing.no_type_check",
         "typing.dataclass_transform",
         "functools.total_ordering",
@@ -128,19 +126,14 @@ _IDENTITY = frozenset(
         "inspect.markcoroutinefunction",
         "unittest.case.expectedFailure",
         "abc.ABC.register",
-        "typing_extensions.deprecated",
         "warnings.deprecated",
         "enum.verify",
-        "typing_extensions.dataclass_transform",
-        "typing_extensions.runtime",
     ]
 )
 _WITH_ARGUMENTS = frozenset(
     [
-        "typing_extensions.deprecated",
         "warnings.deprecated",
         "typing.dataclass_transform",
-        "typing_extensions.dataclass_transform",
         "enum.verify",
     ]
 )

@@ -192,6 +192,9 @@ def _sort_external(
             found[role].concrete.append((value, f"{module}:{qualname}", name, place))
 
 
+_MAKE_SURE = "Check the condition in a function that the server calls, not while importing"
+
+
 @dataclass(slots=True)
 class Agreed:
     """What all worlds say of a role."""
@@ -200,6 +203,7 @@ class Agreed:
     text: str = ""
     place: Place | None = None
     reason: str = ""
+    fix: str = "Import one class by name"
 
 
 def agree(worlds: list[World], role: str) -> Agreed:
@@ -225,11 +229,18 @@ def agree(worlds: list[World], role: str) -> Agreed:
             choice = parting(worlds[0].state.path, worlds[index].state.path)
             if choice is not None:
                 raised = worlds[0].raised or worlds[index].raised
-                reason = f"{choice[2] or 'a condition'} decides it"
                 if raised is not None:
-                    reason = "the import fails or not, depending on a condition"
+                    return Agreed("doubt", "", choice[0], _may_fail(raised), _MAKE_SURE)
+                reason = f"{choice[2] or 'a condition'} decides it"
                 return Agreed("doubt", "", choice[0], reason)
     return Agreed("doubt", "", _differing(worlds, role), "the possible imports differ")
+
+
+def _may_fail(raised: Raised) -> str:
+    """Why an import that fails under a condition is no answer."""
+    where = f" at {raised.place.path.rpartition('/')[2]}:{raised.place.line}"
+    shown = where if raised.place.path else ""
+    return f"a condition decides whether the import fails{shown} ({raised.reason})"
 
 
 def _differing(worlds: list[World], role: str) -> Place | None:
