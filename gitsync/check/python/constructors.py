@@ -13,11 +13,12 @@ from gitsync.check.python import (
     expressions,
     keys,
     mappings,
+    reach,
     sets,
 )
 from gitsync.check.python.heap import DictObj, InstanceObj, ListObj
 from gitsync.check.python.machine import Machine, Rule
-from gitsync.check.python.values import NONE, Const, Coroutine, Lazy, Ref, TupleValue, Value
+from gitsync.check.python.values import NONE, Const, Coroutine, Lazy, Opaque, Ref, TupleValue, Value
 from gitsync.check.python.worlds import Frame
 
 
@@ -93,6 +94,29 @@ def _defaultdict(
     return ref
 
 
+def _proxy(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """A view of a dict shows what is put into the dict later."""
+    inner = backed.plain(m, args[0]) if args else NONE
+    if isinstance(inner, Ref) and isinstance(m.obj(inner), DictObj):
+        return inner
+    return _dict(m, frame, args, keywords, node)
+
+
+def _chain(
+    m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
+) -> Value:
+    """What is written into a chain goes into its first dict."""
+    holds = any(reach.touches(m.state, arg) for arg in args)
+    if args:
+        doubt = m.unknown(frame, node, "a ChainMap may write into its first dict")
+        containers.spoil(m, frame, args[0], node, [doubt])
+    if holds:
+        return m.unknown(frame, node, "a ChainMap hands out a component class")
+    return Opaque("collections.ChainMap()")
+
+
 RULES: dict[str, Rule] = {
     "builtins.list": _sequence("list"),
     "builtins.tuple": _sequence("tuple"),
@@ -102,7 +126,8 @@ RULES: dict[str, Rule] = {
     "builtins.dict": _dict,
     "builtins.dict.fromkeys": _from_keys,
     "collections.OrderedDict": _dict,
-    "types.MappingProxyType": _dict,
-    "builtins.mappingproxy": _dict,
+    "types.MappingProxyType": _proxy,
+    "builtins.mappingproxy": _proxy,
+    "collections.ChainMap": _chain,
     "collections.defaultdict": _defaultdict,
 }
