@@ -65,6 +65,7 @@
 
   // -- events: the server sends the page anew, htmx changes what differs ------------------------
   const main = document.querySelector("main[data-live]");
+  const counts = main?.dataset.live.startsWith("/live"); // of a run it is a mark, and no number of an event
   let source = null, last = Number(main?.dataset.last ?? 0), pause = 1000, timer = 0, shown = 0;
   const GONE = [401, 403, 404];
   let missed = false; // a page that could not be fetched: it is, once the server is back
@@ -149,7 +150,7 @@
   // an answer without the part that is wanted (a proxy's error, say) changes nothing
   document.addEventListener("htmx:before:swap", (event) => {
     const ctx = event.detail?.ctx, answer = ctx?.response;
-    const made = /<main [^>]*data-last="(\d+)"/.exec(ctx?.text ?? "");
+    const made = counts && /<main [^>]*data-last="(\d+)"/.exec(ctx?.text ?? "");
     // asked for before the page that is shown: it came later, but tells less
     if (made && ctx.sourceElement === main && Number(made[1]) < Number(main.dataset.last)) {
       event.preventDefault();
