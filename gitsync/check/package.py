@@ -18,6 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from gitsync.check import aging, toml
 from gitsync.check.build import flat_layout, harbor_packages
+from gitsync.check.configs import toml_finding
 from gitsync.check.found import finding, shown
 from gitsync.check.lock import Lock, compare, read_lock
 from gitsync.check.rollouts import Rollout
@@ -57,15 +58,19 @@ Requirements = list[tuple[tuple[str | int, ...], Requirement]]
 
 
 def check_package(tree: Tree, rollout: Rollout) -> tuple[Finding, ...]:
-    """All findings about one rollout's package; empty without a readable `pyproject.toml`."""
+    """All findings about one rollout's package; empty without a `pyproject.toml`."""
     path = f"{rollout.path}/pyproject.toml"
     entry = tree.entry(path)
     if entry is None or not entry.is_file:
         return ()
     try:
         document = toml.parse(tree.read(path, limit=toml.MAX_BYTES))
-    except (toml.TomlError, TooLarge):
-        return ()
+    except TooLarge as e:
+        return (
+            toml_finding(path, toml.TomlError(f"It has {e.details['size']} bytes.", limit=True)),
+        )
+    except toml.TomlError as e:
+        return (toml_finding(path, e),) if e.limit else ()  # no TOML: each entrypoint says so
     return tuple(_Package(tree, rollout, path, document).check())
 
 

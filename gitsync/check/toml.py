@@ -33,6 +33,7 @@ _RISK = re.compile(
     rb'"(?:\\.|[^"\\\n])*"?|' + rb"'[^'\n]*'?|#[^\n]*|[\[{]|[\]}]|[0-9_]{1000,}|\.|[=,]|\n",
     re.DOTALL,
 )
+_LONG = re.compile(rb"(?<![0-9])[0-9]{%d}" % (MAX_DIGITS + 1))
 
 
 class TomlError(Exception):
@@ -118,6 +119,10 @@ def _place_of(error: tomllib.TOMLDecodeError) -> Place:
 
 def _limits(data: bytes) -> None:
     """Refuse nesting, key lengths and numbers on which the parsers would spend gigabytes."""
+    long = _LONG.search(data)  # also in texts: versions are numbers
+    if long is not None:
+        place = (data.count(b"\n", 0, long.start()) + 1, 1)
+        raise TomlError(f"A number has more than {MAX_DIGITS} digits.", place, limit=True)
     depth = parts = 0
     line = 1
     for match in _RISK.finditer(data):

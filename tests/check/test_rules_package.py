@@ -391,3 +391,13 @@ def test_a_cap_that_counts_where_rollouts_run(name):
 @pytest.mark.parametrize("name", NO_CAPS)
 def test_a_cap_that_does_not_count_where_rollouts_run(name):
     assert strands(*NO_CAPS[name]) == [f"litellm-cap-missing {PY}:6"]
+
+
+def test_a_version_that_no_tool_can_read_is_told():
+    many = "9" * 5000
+    for text in (f"osmosis-ai[server]>=0.3.{many}", f"other=={many}; python_version < '{many}'"):
+        changed = PYPROJECT.replace("osmosis-ai[server]>=0.3.8,<0.4", text)
+        report = inspect(workspace({"rollouts/demo/pyproject.toml": changed}))
+        found = [f for f in report.findings if f.path == "rollouts/demo/pyproject.toml"]
+        assert ["digits" in f.message for f in found] == [True], [f.code for f in report.findings]
+        assert "check-failed" not in {f.code for f in report.findings}
