@@ -395,9 +395,15 @@ def test_a_cap_that_does_not_count_where_rollouts_run(name):
 
 def test_a_version_that_no_tool_can_read_is_told():
     many = "9" * 5000
-    for text in (f"osmosis-ai[server]>=0.3.{many}", f"other=={many}; python_version < '{many}'"):
-        changed = PYPROJECT.replace("osmosis-ai[server]>=0.3.8,<0.4", text)
+    dependency, python = "osmosis-ai[server]>=0.3.8,<0.4", '">=3.12"'
+    for old, text in (
+        (dependency, f"osmosis-ai[server]>=0.3.{many}"),
+        (dependency, f"osmosis-ai[server]; python_version < '{many}'"),
+        (python, f'">=3.{many}"'),
+    ):
+        changed = PYPROJECT.replace(old, text)
         report = inspect(workspace({"rollouts/demo/pyproject.toml": changed}))
         found = [f for f in report.findings if f.path == "rollouts/demo/pyproject.toml"]
         assert ["digits" in f.message for f in found] == [True], [f.code for f in report.findings]
         assert "check-failed" not in {f.code for f in report.findings}
+        assert not [f for r in report.rollouts for f in r.findings if f.code == "unresolvable"]

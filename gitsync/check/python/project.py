@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from gitsync.check.python.files import Files
@@ -143,14 +143,12 @@ def _find(text: str, *words: str) -> tuple[int, int]:
 
 def _lowest_minor(text: str) -> int:
     """The lowest Python 3 minor version that a specifier admits, at least 12."""
-    try:
+    with contextlib.suppress(ValueError):  # no specifier, or numbers that no tool reads
         specifiers = SpecifierSet(text)
-    except InvalidSpecifier:
-        return 12
-    for minor in range(12, _NEWEST):
-        # `>=3.12.4` admits some patch release of 3.12.
-        if any(specifiers.contains(f"3.{minor}.{patch}") for patch in (0, 1, 5, 10, 99)):
-            return minor
+        for minor in range(12, _NEWEST):
+            # `>=3.12.4` admits some patch release of 3.12.
+            if any(specifiers.contains(f"3.{minor}.{patch}") for patch in (0, 1, 5, 10, 99)):
+                return minor
     return 12
 
 
