@@ -148,18 +148,18 @@ ACROSS: dict[str, tuple[dict[str, Content], list[str]]] = {
     "used-in-linked-module": (
         {
             EV: EVAL.replace('KEY"]', 'KEY", "MAPS_KEY"]'),
-            "rollouts/demo/tools": link("../../shared/tools"),
-            "shared/tools/maps.py": "NAME = 'MAPS_KEY'\n",
+            "rollouts/demo/tools": link("../../common/tools"),
+            "common/tools/maps.py": "NAME = 'MAPS_KEY'\n",
         },
         [],
     ),
     "reads-in-linked-module": (
         {
-            "rollouts/demo/pkg/keys.py": link("../../../shared/keys.py"),
-            "rollouts/demo/pkg/test_it.py": link("../../../shared/other.py"),
+            "rollouts/demo/pkg/keys.py": link("../../../common/keys.py"),
+            "rollouts/demo/pkg/test_it.py": link("../../../common/other.py"),
             "rollouts/demo/pkg/up": link("../.."),
-            "shared/keys.py": 'import os\nos.environ["A_TOKEN"]\n',
-            "shared/other.py": 'import os\nos.environ["B_TOKEN"]\n',
+            "common/keys.py": 'import os\nos.environ["A_TOKEN"]\n',
+            "common/other.py": 'import os\nos.environ["B_TOKEN"]\n',
         },
         [f"secret-not-required {EV}:11", f"secret-not-required {TR}:1"],
     ),

@@ -218,8 +218,8 @@ PACKAGE: dict[str, tuple[dict[str, Content], list[str]]] = {
     "flat-src-is-linked": (
         {
             "rollouts/demo/tools.py": "",
-            "rollouts/demo/src": link("../../shared"),
-            "shared/a/__init__.py": "",
+            "rollouts/demo/src": link("../../common"),
+            "common/a/__init__.py": "",
         },
         [],
     ),

@@ -108,15 +108,15 @@ def _extreme(largest: bool) -> Rule:
     return run
 
 
-def _operator(op: ast.operator) -> Rule:
-    """A function of `operator` that stands for a binary operator."""
+def _operator(op: ast.operator, work: Callable[..., Value]) -> Rule:
+    """A function of `operator` that stands for a binary operator, or for its form in place."""
 
     def run(
         m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
     ) -> Value:
         if len(args) != 2 or keywords:
             raise m.error(frame, node, "TypeError", "this function takes two arguments")
-        return operators.binary(m, frame, op, args[0], args[1], node)
+        return work(m, frame, op, args[0], args[1], node)
 
     return run
 
@@ -133,19 +133,6 @@ _OPERATORS: dict[str, ast.operator] = {
     "and_": ast.BitAnd(),
     "xor": ast.BitXor(),
 }
-
-
-def _in_place(op: ast.operator) -> Rule:
-    """`operator.iadd` and the like: the first argument is changed if it can be."""
-
-    def run(
-        m: Machine, frame: Frame, args: list[Value], keywords: dict[str, Value], node: ast.AST
-    ) -> Value:
-        if len(args) != 2 or keywords:
-            raise m.error(frame, node, "TypeError", "this function takes two arguments")
-        return targets.combined(m, frame, op, args[0], args[1], node)
-
-    return run
 
 
 def _set_item(
@@ -169,8 +156,11 @@ def _delete_item(
 RULES: dict[str, Rule] = {
     "_operator.setitem": _set_item,
     "_operator.delitem": _delete_item,
-    **{f"_operator.i{name.rstrip('_')}": _in_place(op) for name, op in _OPERATORS.items()},
-    **{f"_operator.{name}": _operator(op) for name, op in _OPERATORS.items()},
+    **{
+        f"_operator.i{name.rstrip('_')}": _operator(op, targets.combined)
+        for name, op in _OPERATORS.items()
+    },
+    **{f"_operator.{name}": _operator(op, operators.binary) for name, op in _OPERATORS.items()},
     "builtins.sum": _sum,
     "builtins.max": _extreme(True),
     "builtins.min": _extreme(False),
