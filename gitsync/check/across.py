@@ -137,10 +137,9 @@ def _secrets(config: Config, rollout: Rollout) -> Iterator[Finding]:
                 else (1, 1),
                 subject=name,
             )
-    known = set(aging.providers().values())
     listed = config.table("secrets").get("required")
     for index, name in enumerate(listed if isinstance(listed, list) else ()):
-        if not isinstance(name, str) or name in known or not _is_secret_name(name):
+        if not isinstance(name, str) or name in aging.provider_keys() or not _is_secret_name(name):
             continue
         if not rollout.mentions(name):
             yield finding(

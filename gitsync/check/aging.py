@@ -29,3 +29,9 @@ def digest() -> str:
 def providers() -> dict[str, str]:
     """Provider prefix of a model name -> the name of its key."""
     return dict(rules("providers")["keys"])
+
+
+@cache
+def provider_keys() -> frozenset[str]:
+    """The names of the keys of all providers."""
+    return frozenset(providers().values())
