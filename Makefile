@@ -35,7 +35,7 @@ lock: $(filter .uv/bin/uv,$(UV)) ## write requirements.lock anew from pyproject.
 quickstart: venv ## run the main job on embedded defaults; ARGS="--exit --json" passes arguments on
 	@exec $(BIN)/gitsync quickstart $(ARGS)
 
-test: venv ## the everyday tests on SQLite, under two minutes
+test: venv ## the everyday tests on SQLite, some minutes
 	@$(BIN)/pytest -q -n $(JOBS) -m "not slow and not postgres" $(ARGS)
 
 test-all: venv ## all tests, the slow ones too
