@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.conftest import AXE, person, window
-from tests.web.test_pages import pages_of
+from tests.web.dashboard import pages_of
 
 pytestmark = pytest.mark.slow
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.live import GOOD_MAIN, NO_GRADER, Checkout, Live, workspace_files
+from tests.web.dashboard import enter
 
 
 @dataclass
@@ -43,6 +44,13 @@ def publish_two(live: Live, **more: Any) -> Published:
 def published(live) -> Published:
     """Only read this one; tests that change something make their own."""
     return publish_two(live)
+
+
+@pytest.fixture(scope="module")
+def chief(live):
+    """The browser of an administrator."""
+    with enter(live) as browser:
+        yield browser
 
 
 ROLES = ("reader", "member", "admin", "owner")

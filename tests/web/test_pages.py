@@ -4,73 +4,20 @@ from __future__ import annotations
 
 import re
 import socket
-import threading
 import time
-from contextlib import contextmanager
 from datetime import timedelta
-from html import unescape
 
-import httpx
 import pytest
-import sqlalchemy as sa
 
 from gitsync.cli import app as cli
 from gitsync.web.pages import admin as admin_page
 from gitsync.web.pages import workspaces as workspaces_page
 from gitsync.web.pages.render import ago, milliseconds, size
-from tests.live import GOOD_MAIN, NO_GRADER, Live, live_server, workspace_files
+from tests.live import GOOD_MAIN, NO_GRADER, live_server, workspace_files
 from tests.runs.kit import make_team
 from tests.web.browser import Browser
 from tests.web.conftest import publish_two
-
-
-def enter(live: Live, email: str | None = None, **more) -> Browser:
-    """A browser in which a person is signed in; an administrator unless told otherwise."""
-    live._count += 1
-    email = email or f"page-{live._count}@example.com"
-    user = live.post("/users", {"email": email, "is_admin": True, **more}, status=201)
-    browser = Browser(live.url)
-    browser.sign_in(user["login_url"])
-    return browser
-
-
-@pytest.fixture(scope="module")
-def chief(live):
-    with enter(live) as browser:
-        yield browser
-
-
-def pages_of(published) -> dict[str, str]:
-    """Every page of a workspace by name."""
-    here = f"/workspaces/{published.workspace['id']}"
-    return {
-        "workspaces": "/workspaces",
-        "workspace": here,
-        "rollouts": f"{here}/rollouts",
-        "rollout": f"{here}/rollouts/beta",
-        "versions": f"{here}/versions",
-        "version": f"{here}/versions/{published.bad}",
-        "diff": f"{here}/versions/{published.bad}/diff?from={published.good}",
-        "trace": f"{here}/commits/{published.bad}",
-        "syncs": f"{here}/syncs",
-        "templates": f"{here}/templates",
-        "starter": f"{here}/templates/minimal-local",
-        "deliveries": f"{here}/deliveries",
-        "settings": f"{here}/settings",
-        "account": "/account",
-        "admin": "/admin",
-    }
-
-
-def text_of(answer: httpx.Response) -> str:
-    """What a person reads, one space between words."""
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
-
-
-def landed(answer: httpx.Response) -> str:
-    """Where the answer to a form leads to."""
-    assert answer.status_code == 303, text_of(answer)
-    return answer.headers["location"].partition("#")[0]
+from tests.web.dashboard import HOSTILE, counted, enter, landed, pages_of, text_of
 
 
 def test_every_page_is_there_and_strict(chief, published):
@@ -159,9 +106,6 @@ def test_downloads_are_those_of_the_api(live, chief, published):
         answer = chief.get(path)
         assert answer.status_code == 200
         assert answer.content == live.call("GET", path).content
-
-
-HOSTILE = "<img src=x onerror=alert(1)>\"'\u202e{{7*7}}"
 
 
 def test_hostile_names_and_texts_are_escaped(live, chief):
@@ -474,22 +418,6 @@ def test_a_version_names_the_runs_that_use_it(live, chief):
 
 
 # -- how many statements a page costs ---------------------------------------------------------
-
-
-@contextmanager
-def counted():
-    """Statements of requests: those in the threads that run endpoints."""
-    found: list[str] = []
-
-    def note(conn, cursor, statement, parameters, context, executemany):
-        if threading.current_thread().name.startswith("AnyIO"):
-            found.append(statement)
-
-    sa.event.listen(sa.engine.Engine, "before_cursor_execute", note)
-    try:
-        yield found
-    finally:
-        sa.event.remove(sa.engine.Engine, "before_cursor_execute", note)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from gitsync.web import pages
 from tests.web.browser import Browser
 from tests.web.conftest import ROLES
-from tests.web.test_pages import enter
+from tests.web.dashboard import enter
 
 pytestmark = pytest.mark.slow  # CI and `make test-all` run it
 

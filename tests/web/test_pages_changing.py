@@ -10,13 +10,7 @@ from gitsync.errors import InvalidInput
 from gitsync.web.pages.change_forms import parameters_of
 from gitsync.web.pages.plan_view import view
 from tests.live import NO_GRADER, git, workspace_files
-from tests.web.test_pages import enter, text_of
-
-
-@pytest.fixture(scope="module")
-def chief(live):
-    with enter(live) as browser:
-        yield browser
+from tests.web.dashboard import enter, text_of
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.runs.kit import ROWS, Team, make_team
-from tests.web.test_pages import HOSTILE, counted, enter, text_of
+from tests.web.dashboard import HOSTILE, counted, enter, text_of
 
 SECRET = "sk-never-on-any-page-81"
 

@@ -9,15 +9,9 @@ from html import unescape
 import pytest
 
 from gitsync.web.pages import handed
-from tests.web.test_pages import enter, landed, text_of
+from tests.web.dashboard import enter, landed, text_of
 
 TOKEN = re.compile(r"gs_[\w-]{43}")
-
-
-@pytest.fixture(scope="module")
-def chief(live):
-    with enter(live) as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from gitsync.web.pages import fresh
 from gitsync.web.pages.feed import Sight
 from tests.live import GOOD_MAIN, Live, workspace_files
 from tests.web.browser import Browser
-from tests.web.test_pages import enter, pages_of
+from tests.web.dashboard import enter, pages_of
 
 CSRF = re.compile(r'name="csrf" value="(\w{64})"')
 

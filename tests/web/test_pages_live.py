@@ -15,7 +15,7 @@ from gitsync.store import DatabaseFailed
 from gitsync.web.pages import live as live_page
 from tests.live import GOOD_MAIN, Live, live_server, workspace_files
 from tests.web.browser import Browser
-from tests.web.test_pages import enter
+from tests.web.dashboard import enter
 
 
 @dataclass

@@ -17,13 +17,7 @@ from gitsync.web.pages import workspace as workspace_page
 from gitsync.web.pages import workspaces as workspaces_page
 from tests.live import GOOD_MAIN, NO_GRADER, git, live_server, workspace_files
 from tests.web.conftest import publish_two
-from tests.web.test_pages import enter, text_of
-
-
-@pytest.fixture(scope="module")
-def chief(live):
-    with enter(live) as browser:
-        yield browser
+from tests.web.dashboard import enter, text_of
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from gitsync.web.pages import run_live
 from tests.live import live_server
 from tests.runs.kit import ROWS, Team, make_team
 from tests.web.browser import Browser
-from tests.web.test_pages import HOSTILE, counted, enter, text_of
+from tests.web.dashboard import HOSTILE, counted, enter, text_of
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +34,6 @@ def fresh(live) -> Team:
     made = make_team(live)
     yield made
     made.stop_all()
-
-
-@pytest.fixture(scope="module")
-def chief(live):
-    with enter(live) as browser:
-        yield browser
 
 
 def page_of(team: Team, run: dict) -> str:

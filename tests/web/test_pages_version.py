@@ -8,19 +8,12 @@ import shutil
 from html import unescape
 
 import httpx
-import pytest
 
 from gitsync import version_files
 from gitsync.web.pages import version as version_page
 from tests.live import EVAL, GOOD_MAIN, git, workspace_files
 from tests.web.conftest import publish_two
-from tests.web.test_pages import HOSTILE, enter, text_of
-
-
-@pytest.fixture(scope="module")
-def chief(live):
-    with enter(live) as browser:
-        yield browser
+from tests.web.dashboard import HOSTILE, text_of
 
 
 def files_card(answer: httpx.Response) -> str:
